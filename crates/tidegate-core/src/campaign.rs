@@ -1,0 +1,259 @@
+//! A campaign: a window in time, its pool, its protections, and the states it goes through.
+//!
+//! draft → in review → approved → live ⇄ paused → closed, and closed → live by reopening. A transition consumes
+//! the campaign and gives back the next, or says why not.
+
+use serde::{Deserialize, Serialize};
+
+use crate::pool::Door;
+use crate::words::words;
+use crate::{CampaignId, ItemId, Moment, Money, Slot};
+
+words! {
+    /// Where a campaign stands with its operators.
+    CampaignState { Draft "draft" InReview "in_review" Approved "approved" Live "live" Paused "paused" Closed "closed" }
+}
+
+words! {
+    /// What a buyer sees of it.
+    Phase { Upcoming "upcoming" Live "live" Paused "paused" SoldOut "sold_out" Ended "ended" }
+}
+
+words! {
+    /// What stands between a visitor and the gate.
+    Challenge { None "none" Pow "pow" Image "image" }
+}
+
+/// From `starts_at` until just before `ends_at`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Window {
+    pub starts_at: Moment,
+    pub ends_at: Moment,
+}
+
+/// A sale's protections.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Protect {
+    pub challenge: Challenge,
+    pub pass: bool,
+    pub pass_factor: u32,
+    pub user_rate_per_s: u32,
+    pub admit_per_s: Option<u32>,
+}
+
+impl Default for Protect {
+    fn default() -> Self {
+        Self {
+            challenge: Challenge::None,
+            pass: false,
+            pass_factor: 3,
+            user_rate_per_s: 0,
+            admit_per_s: None,
+        }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct Campaign {
+    pub id: CampaignId,
+    pub item: ItemId,
+    pub price: Money,
+    /// Units for sale: those that exist less those withdrawn.
+    pub stock: u32,
+    /// The highest slot.
+    pub top: Slot,
+    pub window: Window,
+    pub per_user_limit: u32,
+    pub pay_within_s: u32,
+    pub shards: u32,
+    pub protect: Protect,
+    pub state: CampaignState,
+    /// The gate's life; raised by every reseed.
+    pub epoch: u32,
+    /// Its opening was announced.
+    pub opened: bool,
+    pub created_at: Moment,
+    pub updated_at: Moment,
+}
+
+/// A step an operator or the timer takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    Submit,
+    Approve,
+    Refuse,
+    Publish { approval_required: bool },
+    Pause,
+    Resume,
+    Close,
+    Reopen { ends_at: Moment },
+}
+
+/// The step does not lead anywhere from here.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+pub enum StepRefused {
+    #[error("a campaign that is {} cannot {step}", state.as_str())]
+    WrongState { state: CampaignState, step: &'static str },
+    #[error("this campaign needs an approval before it can be published")]
+    NeedsApproval,
+    #[error("the campaign's end has passed")]
+    WindowOver,
+    #[error("the new end must be in the future and after the start")]
+    BadEnd,
+}
+
+impl Step {
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Submit => "submit",
+            Self::Approve => "approve",
+            Self::Refuse => "refuse",
+            Self::Publish { .. } => "publish",
+            Self::Pause => "pause",
+            Self::Resume => "resume",
+            Self::Close => "close",
+            Self::Reopen { .. } => "reopen",
+        }
+    }
+}
+
+impl Campaign {
+    /// Takes one step of the lifecycle, or says why it cannot.
+    pub fn step(mut self, step: Step, now: Moment) -> Result<Self, StepRefused> {
+        use CampaignState::{Approved, Closed, Draft, InReview, Live, Paused};
+        self.state = match (self.state, step) {
+            (Draft, Step::Submit) => InReview,
+            (InReview, Step::Approve) => Approved,
+            (InReview | Approved, Step::Refuse) => Draft,
+            (Draft | InReview, Step::Publish { approval_required: true }) => {
+                return Err(StepRefused::NeedsApproval);
+            }
+            (Draft | Approved, Step::Publish { .. }) if now >= self.window.ends_at => {
+                return Err(StepRefused::WindowOver);
+            }
+            (Draft | Approved, Step::Publish { .. }) => Live,
+            (Live, Step::Pause) => Paused,
+            (Paused, Step::Resume) => Live,
+            (Live | Paused, Step::Close) => Closed,
+            (Closed, Step::Reopen { ends_at }) => {
+                if ends_at <= now || ends_at <= self.window.starts_at {
+                    return Err(StepRefused::BadEnd);
+                }
+                self.window.ends_at = ends_at;
+                Live
+            }
+            (state, step) => return Err(StepRefused::WrongState { state, step: step.name() }),
+        };
+        self.updated_at = now;
+        Ok(self)
+    }
+
+    /// What a buyer sees, given the units left; `None` while it is not published.
+    pub fn phase(&self, now: Moment, left: u32) -> Option<Phase> {
+        Some(match self.state {
+            CampaignState::Draft | CampaignState::InReview | CampaignState::Approved => return None,
+            CampaignState::Closed => Phase::Ended,
+            _ if now >= self.window.ends_at => Phase::Ended,
+            CampaignState::Live if now < self.window.starts_at => Phase::Upcoming,
+            CampaignState::Paused => Phase::Paused,
+            CampaignState::Live if left == 0 => Phase::SoldOut,
+            CampaignState::Live => Phase::Live,
+        })
+    }
+
+    /// Whether its pool takes claims, time aside.
+    pub fn door(&self) -> Door {
+        match self.state {
+            CampaignState::Live => Door::Open,
+            CampaignState::Paused => Door::Paused,
+            _ => Door::Closed,
+        }
+    }
+
+    pub fn is_published(&self) -> bool {
+        matches!(self.state, CampaignState::Live | CampaignState::Paused | CampaignState::Closed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const START: Moment = Moment::from_millis(1_000_000);
+    const END: Moment = Moment::from_millis(2_000_000);
+
+    fn campaign(state: CampaignState) -> Campaign {
+        Campaign {
+            id: CampaignId::from_raw(1),
+            item: ItemId::from_raw(2),
+            price: Money { amount: 100, currency: "CNY".parse().unwrap() },
+            stock: 5,
+            top: 5,
+            window: Window { starts_at: START, ends_at: END },
+            per_user_limit: 1,
+            pay_within_s: 60,
+            shards: 1,
+            protect: Protect::default(),
+            state,
+            epoch: 1,
+            opened: false,
+            created_at: START,
+            updated_at: START,
+        }
+    }
+
+    /// Every state against every step: what is not listed is refused.
+    #[test]
+    fn the_lifecycle_is_exactly_this_table() {
+        let steps = [
+            Step::Submit,
+            Step::Approve,
+            Step::Refuse,
+            Step::Publish { approval_required: false },
+            Step::Pause,
+            Step::Resume,
+            Step::Close,
+            Step::Reopen { ends_at: Moment::from_millis(9_000_000) },
+        ];
+        let mut table = String::new();
+        for &state in CampaignState::ALL {
+            for step in steps {
+                if let Ok(next) = campaign(state).step(step, START) {
+                    let line = format!("{} {} {}\n", state.as_str(), step.name(), next.state.as_str());
+                    table.push_str(&line);
+                }
+            }
+        }
+        assert_eq!(
+            table,
+            "draft submit in_review\ndraft publish live\nin_review approve approved\nin_review refuse draft\n\
+             approved refuse draft\napproved publish live\nlive pause paused\nlive close closed\n\
+             paused resume live\npaused close closed\nclosed reopen live\n"
+        );
+    }
+
+    #[test]
+    fn where_approval_is_configured_a_draft_cannot_be_published() {
+        let publish = Step::Publish { approval_required: true };
+        assert_eq!(campaign(CampaignState::Draft).step(publish, START), Err(StepRefused::NeedsApproval));
+        assert!(campaign(CampaignState::Approved).step(publish, START).is_ok());
+    }
+
+    #[test]
+    fn a_campaign_whose_end_has_passed_is_not_published() {
+        let publish = Step::Publish { approval_required: false };
+        assert_eq!(campaign(CampaignState::Draft).step(publish, END), Err(StepRefused::WindowOver));
+    }
+
+    #[test]
+    fn the_window_is_open_from_the_first_to_before_the_last_moment() {
+        let live = campaign(CampaignState::Live);
+        let at = |millis| live.phase(Moment::from_millis(millis), 1);
+        assert_eq!(at(999_999), Some(Phase::Upcoming));
+        assert_eq!(at(1_000_000), Some(Phase::Live));
+        assert_eq!(at(1_999_999), Some(Phase::Live));
+        assert_eq!(at(2_000_000), Some(Phase::Ended));
+        assert_eq!(live.phase(START, 0), Some(Phase::SoldOut));
+        assert_eq!(campaign(CampaignState::Draft).phase(START, 1), None);
+    }
+}

@@ -1,0 +1,89 @@
+//! A point in time, in milliseconds UTC. The only notion of time below the program's edge.
+
+use std::fmt;
+use std::ops::{Add, Sub};
+use std::str::FromStr;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+/// Milliseconds since 1970 in UTC.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Moment(i64);
+
+/// The text is not a time of RFC 3339 with an offset, or is outside the years 2000 to 2200.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+#[error("must be a time like 2026-05-01T10:00:00Z, between the years 2000 and 2200")]
+pub struct NotATime;
+
+impl Moment {
+    const EARLIEST: Self = Self(946_684_800_000);
+    const LATEST: Self = Self(7_258_118_400_000);
+
+    pub const fn from_millis(millis: i64) -> Self {
+        Self(millis)
+    }
+
+    pub const fn millis(self) -> i64 {
+        self.0
+    }
+
+    /// How long until `later`; zero if it has passed.
+    pub fn until(self, later: Self) -> Duration {
+        Duration::from_millis(u64::try_from(later.0 - self.0).unwrap_or(0))
+    }
+}
+
+impl Add<Duration> for Moment {
+    type Output = Self;
+    fn add(self, span: Duration) -> Self {
+        Self(self.0.saturating_add(i64::try_from(span.as_millis()).unwrap_or(i64::MAX)))
+    }
+}
+
+impl Sub<Duration> for Moment {
+    type Output = Self;
+    fn sub(self, span: Duration) -> Self {
+        Self(self.0.saturating_sub(i64::try_from(span.as_millis()).unwrap_or(i64::MAX)))
+    }
+}
+
+impl fmt::Display for Moment {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match jiff::Timestamp::from_millisecond(self.0) {
+            Ok(time) => write!(f, "{time:.3}"),
+            Err(_) => write!(f, "{}ms", self.0),
+        }
+    }
+}
+
+impl FromStr for Moment {
+    type Err = NotATime;
+    fn from_str(text: &str) -> Result<Self, NotATime> {
+        let time: jiff::Timestamp = text.parse().map_err(|_| NotATime)?;
+        let moment = Self(time.as_millisecond());
+        if moment < Self::EARLIEST || moment > Self::LATEST {
+            return Err(NotATime);
+        }
+        Ok(moment)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_prints_as_rfc3339_utc_and_reads_back() {
+        let moment: Moment = "2026-05-01T12:00:00.25+02:00".parse().unwrap();
+        assert_eq!(moment.to_string(), "2026-05-01T10:00:00.250Z");
+        assert_eq!(moment.to_string().parse(), Ok(moment));
+    }
+
+    #[test]
+    fn a_local_time_without_offset_is_refused() {
+        assert_eq!("2026-05-01T12:00:00".parse::<Moment>(), Err(NotATime));
+        assert_eq!("9999-01-01T00:00:00Z".parse::<Moment>(), Err(NotATime));
+    }
+}

@@ -1,0 +1,288 @@
+//! A pool: a counted stock whose units are numbered slots, and who holds how many of them.
+//!
+//! The memory gate is this struct behind a lock; every other gate follows the same rules. What always holds:
+//! a slot is free or taken, never both; a user's count is the number of units taken and not given back; the
+//! last unit is sold; a returned slot is sold again; a log entry applied twice counts once.
+
+use std::collections::BTreeSet;
+
+use hashbrown::HashMap;
+
+use crate::{Rejection, Slot, Slots, StockChange, StockEntry, UserId};
+
+/// Whether claims are taken at all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Door {
+    Open,
+    Paused,
+    Closed,
+}
+
+/// What a pool is rebuilt from: one consistent look at the ledger.
+#[derive(Clone, Debug)]
+pub struct Seed {
+    pub epoch: u32,
+    pub door: Door,
+    /// The highest slot that exists.
+    pub top: Slot,
+    /// Slots that are not for sale: held by orders, or withdrawn. Ascending.
+    pub taken: Vec<Slot>,
+    pub users: Vec<(UserId, u32)>,
+    /// The last entry of the stock log that the look includes.
+    pub applied: u64,
+}
+
+/// What following one log entry did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Followed {
+    Applied,
+    /// It was taken in before; nothing changed.
+    Already,
+    /// Entries before it are missing; nothing changed.
+    Gap,
+}
+
+/// Slots taken out of sale but not yet recorded as withdrawn.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Withdrawal {
+    pub top: Slot,
+    pub slots: Slots,
+    pub units: u32,
+}
+
+#[derive(Clone, Debug)]
+pub struct Pool {
+    epoch: u32,
+    version: u64,
+    door: Door,
+    top: Slot,
+    /// The lowest slot that was never taken.
+    next: Slot,
+    /// Free slots below `next`.
+    returned: BTreeSet<Slot>,
+    users: HashMap<UserId, u32>,
+    applied: u64,
+}
+
+impl Pool {
+    pub fn from_seed(seed: Seed) -> Self {
+        let Seed { epoch, door, top, taken, users, applied } = seed;
+        assert!(taken.is_sorted_by(|a, b| a < b), "taken slots come once each, in order");
+        let next = taken.last().map_or(1, |last| last + 1);
+        assert!(next <= top + 1, "slot {} is taken but only {top} exist", next - 1);
+        let mut returned = BTreeSet::new();
+        let mut expected = 1;
+        for slot in taken {
+            returned.extend(expected..slot);
+            expected = slot + 1;
+        }
+        let users = users.into_iter().collect();
+        Self { epoch, version: 0, door, top, next, returned, users, applied }
+    }
+
+    /// Takes `quantity` slots for `user`, all or none. A rejection changes nothing.
+    pub fn claim(&mut self, user: UserId, quantity: u32, limit: u32) -> Result<Slots, Rejection> {
+        assert!(quantity > 0, "a claim is for at least one unit");
+        match self.door {
+            Door::Open => {}
+            Door::Paused => return Err(Rejection::Paused),
+            Door::Closed => return Err(Rejection::Ended),
+        }
+        if self.free() == 0 {
+            return Err(Rejection::SoldOut);
+        }
+        let units = self.users.get(&user).copied().unwrap_or(0);
+        if units.saturating_add(quantity) > limit {
+            return Err(Rejection::LimitReached);
+        }
+        if self.free() < quantity {
+            return Err(Rejection::SoldOut);
+        }
+        let slots = (0..quantity).map(|_| self.take_lowest()).collect();
+        self.users.insert(user, units + quantity);
+        self.version += 1;
+        Ok(slots)
+    }
+
+    /// Gives back what a claim took and nothing has recorded: the claim never happened.
+    pub fn undo(&mut self, user: UserId, slots: &Slots) {
+        self.give_back(user, slots);
+        self.version += 1;
+    }
+
+    /// Takes in one entry of the stock log.
+    pub fn follow(&mut self, entry: &StockEntry) -> Followed {
+        if entry.seq <= self.applied {
+            return Followed::Already;
+        }
+        if entry.seq > self.applied + 1 {
+            return Followed::Gap;
+        }
+        match &entry.change {
+            StockChange::Restock { top } => self.top = (*top).max(self.top),
+            StockChange::Return { user, slots } => self.give_back(*user, slots),
+            StockChange::Withdraw { top, slots } => {
+                assert!(self.next <= top + 1, "only slots that were never taken are cut off the top");
+                self.top = *top;
+                for slot in slots.iter() {
+                    self.returned.remove(&slot);
+                }
+            }
+        }
+        self.applied = entry.seq;
+        self.version += 1;
+        Followed::Applied
+    }
+
+    /// Takes up to `units` free slots out of sale, those never sold first. They stay out until the ledger has
+    /// recorded it and the log says so, or `put_back` undoes it.
+    pub fn withdraw(&mut self, units: u32) -> Withdrawal {
+        let fresh = units.min(self.top + 1 - self.next);
+        self.top -= fresh;
+        let slots: Slots = self.returned.iter().rev().take((units - fresh) as usize).copied().collect();
+        for slot in slots.iter() {
+            self.returned.remove(&slot);
+        }
+        self.version += 1;
+        Withdrawal { top: self.top, units: fresh + slots.units(), slots }
+    }
+
+    /// Undoes a withdrawal that was not recorded.
+    pub fn put_back(&mut self, withdrawal: Withdrawal) {
+        self.top += withdrawal.units - withdrawal.slots.units();
+        self.returned.extend(withdrawal.slots.iter());
+        self.version += 1;
+    }
+
+    pub fn set_door(&mut self, door: Door) {
+        self.door = door;
+        self.version += 1;
+    }
+
+    /// Units that can be claimed now.
+    pub fn free(&self) -> u32 {
+        // `returned` holds distinct slots below `next`, so it cannot outgrow a u32.
+        self.top + 1 - self.next + u32::try_from(self.returned.len()).unwrap_or(u32::MAX)
+    }
+
+    /// Units `user` holds; `None` if the user never claimed here.
+    pub fn units_of(&self, user: UserId) -> Option<u32> {
+        self.users.get(&user).copied()
+    }
+
+    pub fn epoch(&self) -> u32 {
+        self.epoch
+    }
+
+    pub fn version(&self) -> u64 {
+        self.version
+    }
+
+    pub fn applied(&self) -> u64 {
+        self.applied
+    }
+
+    fn take_lowest(&mut self) -> Slot {
+        if let Some(slot) = self.returned.pop_first() {
+            return slot;
+        }
+        let slot = self.next;
+        assert!(slot <= self.top, "slot {slot} does not exist");
+        self.next += 1;
+        slot
+    }
+
+    fn give_back(&mut self, user: UserId, slots: &Slots) {
+        for slot in slots.iter() {
+            assert!((1..self.next).contains(&slot), "slot {slot} was never taken");
+            assert!(self.returned.insert(slot), "slot {slot} is free already");
+        }
+        let units = self.users.entry(user).or_insert(0);
+        assert!(*units >= slots.units(), "a user cannot return more than they hold");
+        *units -= slots.units();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    pub(crate) fn pool(stock: u32) -> Pool {
+        Pool::from_seed(Seed {
+            epoch: 1,
+            door: Door::Open,
+            top: stock,
+            taken: vec![],
+            users: vec![],
+            applied: 0,
+        })
+    }
+
+    fn user(n: u64) -> UserId {
+        UserId::from_raw(n)
+    }
+
+    #[test]
+    fn last_unit_is_sold_and_then_no_more() {
+        let mut pool = pool(2);
+        assert_eq!(pool.claim(user(1), 1, 1).unwrap().to_string(), "1");
+        assert_eq!(pool.claim(user(2), 1, 1).unwrap().to_string(), "2");
+        assert_eq!(pool.claim(user(3), 1, 1), Err(Rejection::SoldOut));
+    }
+
+    #[test]
+    fn sold_out_is_said_before_limit_reached() {
+        let mut pool = pool(1);
+        pool.claim(user(1), 1, 1).unwrap();
+        assert_eq!(pool.claim(user(1), 1, 1), Err(Rejection::SoldOut));
+    }
+
+    #[test]
+    fn a_claim_is_all_or_nothing() {
+        let mut pool = pool(2);
+        assert_eq!(pool.claim(user(1), 3, 5), Err(Rejection::SoldOut));
+        assert_eq!(pool.claim(user(1), 3, 2), Err(Rejection::LimitReached));
+        assert_eq!((pool.free(), pool.version()), (2, 0));
+    }
+
+    #[test]
+    fn a_return_applied_twice_counts_once() {
+        let mut pool = pool(1);
+        let slots = pool.claim(user(1), 1, 1).unwrap();
+        let entry = StockEntry { seq: 1, change: StockChange::Return { user: user(1), slots } };
+        assert_eq!(pool.follow(&entry), Followed::Applied);
+        assert_eq!(pool.follow(&entry), Followed::Already);
+        assert_eq!(pool.free(), 1);
+        assert_eq!(pool.units_of(user(1)), Some(0));
+    }
+
+    #[test]
+    fn a_gap_in_the_log_is_not_jumped() {
+        let mut pool = pool(1);
+        let entry = StockEntry { seq: 2, change: StockChange::Restock { top: 9 } };
+        assert_eq!(pool.follow(&entry), Followed::Gap);
+        assert_eq!(pool.free(), 1);
+    }
+
+    #[test]
+    fn a_withdrawal_takes_free_units_only_and_can_be_undone() {
+        let mut pool = pool(3);
+        let first = pool.claim(user(1), 1, 1).unwrap();
+        pool.claim(user(2), 1, 1).unwrap();
+        pool.undo(user(1), &first);
+        let withdrawal = pool.withdraw(9);
+        assert_eq!((withdrawal.units, withdrawal.top, withdrawal.slots.to_string()), (2, 2, "1".into()));
+        assert_eq!(pool.free(), 0);
+        pool.put_back(withdrawal);
+        assert_eq!(pool.free(), 2);
+    }
+
+    #[test]
+    fn a_paused_or_closed_pool_sells_nothing() {
+        let mut pool = pool(1);
+        pool.set_door(Door::Paused);
+        assert_eq!(pool.claim(user(1), 1, 1), Err(Rejection::Paused));
+        pool.set_door(Door::Closed);
+        assert_eq!(pool.claim(user(1), 1, 1), Err(Rejection::Ended));
+    }
+}
