@@ -6,6 +6,7 @@
 pub mod campaign;
 pub mod claim;
 pub mod id;
+pub mod item;
 pub mod limits;
 pub mod moment;
 pub mod money;
@@ -20,6 +21,7 @@ mod words;
 pub use campaign::{Campaign, CampaignState, Phase, Protect, Window};
 pub use claim::{Claim, ClaimRequest, IdempotencyKey};
 pub use id::{CampaignId, IdSource, ItemId, OrderId, UserId};
+pub use item::Item;
 pub use moment::Moment;
 pub use money::{Currency, Money};
 pub use order::{Order, OrderState};

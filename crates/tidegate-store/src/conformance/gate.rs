@@ -1,0 +1,171 @@
+//! What every gate must do.
+
+use std::future::Future;
+
+use tidegate_core::pool::Door;
+use tidegate_core::{Rejection, Seed, Slots, StockChange, StockEntry};
+
+use super::{CAMPAIGN, request, user};
+use crate::gate::Gate;
+
+/// Runs the suite; `make` gives a gate without pools.
+pub async fn all<G: Gate, F: Future<Output = G>>(make: impl Fn() -> F) {
+    a_pool_never_installed_is_not_ready(make().await).await;
+    the_last_unit_is_sold_and_no_more(make().await).await;
+    limits_hold_and_a_rejection_changes_nothing(make().await).await;
+    a_returned_slot_is_sold_again_and_counts_once(make().await).await;
+    a_gap_in_the_log_waits_for_what_is_missing(make().await).await;
+    restock_and_withdrawal_follow_the_log(make().await).await;
+    a_closed_door_lets_nobody_through(make().await).await;
+    a_seed_brings_back_what_was_held(make().await).await;
+    an_undone_claim_never_happened(make().await).await;
+    a_claim_of_an_older_life_is_not_given_back_twice(make().await).await;
+    concurrent_buyers_get_exactly_the_stock(make().await).await;
+}
+
+fn seed(top: u32) -> Seed {
+    Seed { epoch: 1, door: Door::Open, top, taken: vec![], users: vec![], applied: 0 }
+}
+
+fn returned(seq: u64, buyer: u64, slots: &[u32]) -> StockEntry {
+    let slots: Slots = slots.iter().copied().collect();
+    StockEntry { seq, change: StockChange::Return { user: user(buyer), slots } }
+}
+
+async fn free<G: Gate>(gate: &G) -> u32 {
+    gate.figures(CAMPAIGN).await.map_or(0, |figures| figures.free)
+}
+
+async fn a_pool_never_installed_is_not_ready<G: Gate>(gate: G) {
+    assert_eq!(gate.claim(request(1, 1, 1, 1)).await, Err(Rejection::NotReady));
+    assert_eq!(gate.figures(CAMPAIGN).await, None);
+}
+
+async fn the_last_unit_is_sold_and_no_more<G: Gate>(gate: G) {
+    gate.install(CAMPAIGN, seed(2)).await;
+    for buyer in 1..=2 {
+        assert!(gate.claim(request(buyer, buyer, 1, 1)).await.is_ok(), "unit {buyer} is sold");
+    }
+    assert_eq!(gate.claim(request(3, 3, 1, 1)).await, Err(Rejection::SoldOut));
+    assert_eq!(free(&gate).await, 0);
+}
+
+async fn limits_hold_and_a_rejection_changes_nothing<G: Gate>(gate: G) {
+    gate.install(CAMPAIGN, seed(10)).await;
+    assert!(gate.claim(request(1, 1, 2, 3)).await.is_ok());
+    let before = gate.figures(CAMPAIGN).await;
+    assert_eq!(gate.claim(request(2, 1, 2, 3)).await, Err(Rejection::LimitReached));
+    assert_eq!(gate.claim(request(3, 2, 9, 100)).await, Err(Rejection::SoldOut));
+    assert_eq!(gate.figures(CAMPAIGN).await, before);
+    assert_eq!(gate.units_of(CAMPAIGN, user(1)).await, Some(2));
+    assert_eq!(gate.units_of(CAMPAIGN, user(9)).await, None);
+}
+
+async fn a_returned_slot_is_sold_again_and_counts_once<G: Gate>(gate: G) {
+    gate.install(CAMPAIGN, seed(1)).await;
+    let first = gate.claim(request(1, 1, 1, 1)).await;
+    let entry = returned(1, 1, &[1]);
+    assert_eq!(gate.follow(CAMPAIGN, std::slice::from_ref(&entry)).await, Some(1));
+    assert_eq!(gate.follow(CAMPAIGN, &[entry]).await, Some(1));
+    assert_eq!(free(&gate).await, 1, "a return applied twice counts once");
+    let second = gate.claim(request(2, 2, 1, 1)).await;
+    assert_eq!(first.map(|claim| claim.slots), second.map(|claim| claim.slots));
+}
+
+async fn a_gap_in_the_log_waits_for_what_is_missing<G: Gate>(gate: G) {
+    gate.install(CAMPAIGN, seed(2)).await;
+    for buyer in 1..=2 {
+        assert!(gate.claim(request(buyer, buyer, 1, 1)).await.is_ok());
+    }
+    assert_eq!(gate.follow(CAMPAIGN, &[returned(2, 2, &[2])]).await, Some(0));
+    assert_eq!(free(&gate).await, 0);
+    assert_eq!(gate.follow(CAMPAIGN, &[returned(1, 1, &[1]), returned(2, 2, &[2])]).await, Some(2));
+    assert_eq!(free(&gate).await, 2);
+}
+
+async fn restock_and_withdrawal_follow_the_log<G: Gate>(gate: G) {
+    gate.install(CAMPAIGN, seed(1)).await;
+    let restock = StockEntry { seq: 1, change: StockChange::Restock { top: 5 } };
+    gate.follow(CAMPAIGN, &[restock]).await;
+    assert_eq!(free(&gate).await, 5);
+    let taken = gate.withdraw(CAMPAIGN, 3).await.map(|withdrawal| {
+        assert_eq!(withdrawal.units, 3);
+        let change = StockChange::Withdraw { top: withdrawal.top, slots: withdrawal.slots };
+        StockEntry { seq: 2, change }
+    });
+    assert_eq!(free(&gate).await, 2);
+    gate.follow(CAMPAIGN, taken.as_slice()).await;
+    assert_eq!(free(&gate).await, 2, "the log only confirms what was taken out");
+    let rest = gate.withdraw(CAMPAIGN, 100).await;
+    assert_eq!(rest.as_ref().map(|withdrawal| withdrawal.units), Some(2), "only free units are withdrawn");
+    if let Some(withdrawal) = rest {
+        gate.put_back(CAMPAIGN, withdrawal).await;
+    }
+    assert_eq!(free(&gate).await, 2);
+}
+
+async fn a_closed_door_lets_nobody_through<G: Gate>(gate: G) {
+    gate.install(CAMPAIGN, seed(1)).await;
+    for (door, rejection) in [(Door::Paused, Rejection::Paused), (Door::Closed, Rejection::Ended)] {
+        gate.set_door(CAMPAIGN, door).await;
+        assert_eq!(gate.claim(request(1, 1, 1, 1)).await, Err(rejection));
+    }
+    gate.set_door(CAMPAIGN, Door::Open).await;
+    assert!(gate.claim(request(1, 1, 1, 1)).await.is_ok());
+}
+
+async fn a_seed_brings_back_what_was_held<G: Gate>(gate: G) {
+    let seed = Seed { epoch: 4, taken: vec![2, 5], users: vec![(user(1), 2)], applied: 9, ..seed(6) };
+    gate.install(CAMPAIGN, seed).await;
+    let figures = gate.figures(CAMPAIGN).await;
+    assert_eq!(figures.map(|figures| (figures.epoch, figures.free, figures.applied)), Some((4, 4, 9)));
+    assert_eq!(gate.claim(request(1, 1, 1, 2)).await, Err(Rejection::LimitReached));
+    let claim = gate.claim(request(2, 2, 4, 4)).await;
+    let slots = claim.map(|claim| {
+        assert_eq!(claim.epoch, 4);
+        let mut slots: Vec<_> = claim.slots.iter().collect();
+        slots.sort_unstable();
+        slots
+    });
+    assert_eq!(slots, Ok(vec![1, 3, 4, 6]), "exactly the slots nobody holds");
+}
+
+async fn an_undone_claim_never_happened<G: Gate>(gate: G) {
+    gate.install(CAMPAIGN, seed(1)).await;
+    if let Ok(claim) = gate.claim(request(1, 1, 1, 1)).await {
+        gate.undo(&claim).await;
+    }
+    assert!(gate.claim(request(2, 1, 1, 1)).await.is_ok(), "unit and allowance are back");
+}
+
+async fn a_claim_of_an_older_life_is_not_given_back_twice<G: Gate>(gate: G) {
+    gate.install(CAMPAIGN, seed(1)).await;
+    let claim = gate.claim(request(1, 1, 1, 1)).await;
+    gate.install(CAMPAIGN, Seed { epoch: 2, ..seed(1) }).await;
+    if let Ok(claim) = claim {
+        gate.undo(&claim).await;
+    }
+    assert_eq!(free(&gate).await, 1, "the new life counted the slot as free already");
+}
+
+async fn concurrent_buyers_get_exactly_the_stock<G: Gate>(gate: G) {
+    let gate = std::sync::Arc::new(gate);
+    gate.install(CAMPAIGN, seed(500)).await;
+    let mut tasks = tokio::task::JoinSet::new();
+    for task in 0..8_u64 {
+        let gate = gate.clone();
+        tasks.spawn(async move {
+            let mut slots = Vec::new();
+            for attempt in 0..200 {
+                let order = task * 1_000 + attempt;
+                if let Ok(claim) = gate.claim(request(order, order, 1, 1)).await {
+                    slots.extend(claim.slots.iter());
+                }
+            }
+            slots
+        });
+    }
+    let mut sold: Vec<u32> = tasks.join_all().await.concat();
+    sold.sort_unstable();
+    assert!(sold.iter().copied().eq(1..=500), "every slot is sold once");
+}

@@ -1,0 +1,225 @@
+//! The embedded intake: a journal on disk, one fdatasync per batch of whatever waits.
+//!
+//! A thread of its own writes; callers wait for their batch and are woken together by one task, since waking
+//! each from the writer's thread is what such a journal spends its time on. What always holds: a claim is
+//! written once, in the order of its position; after a failed fdatasync nothing is written any more; a segment
+//! is reused only after the ledger has all of it.
+
+mod backlog;
+pub mod disk;
+mod frame;
+mod scan;
+mod segment;
+mod writer;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use parking_lot::{Condvar, Mutex};
+use tidegate_core::{Claim, UserId};
+use tokio::sync::{Notify, mpsc, oneshot};
+
+use self::backlog::Backlog;
+use self::disk::Disk;
+use self::segment::Segments;
+use super::{AppendError, Intake, Position, Unrecorded};
+
+#[derive(Clone, Debug)]
+pub struct JournalOptions {
+    pub directory: PathBuf,
+    pub segment_bytes: u64,
+    /// Claims that may wait to be recorded; beyond that appends are refused.
+    pub max_unrecorded: usize,
+}
+
+/// Why a journal could not be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    #[error("the journal in {} cannot be used: {source}", path.display())]
+    Io { path: PathBuf, source: std::io::Error },
+    #[error(
+        "the journal segment {} is damaged at byte {offset}: {what}. Claims after that place are intact, so this is \
+         not a write cut short by a crash. Restore the file from a backup, or move the journal directory away to start \
+         from what the ledger has recorded and lose the rest", path.display()
+    )]
+    Damaged { path: PathBuf, offset: u64, what: String },
+    #[error(
+        "the ledger has recorded claims up to {recorded}, but the journal in {} {holds}. They do not belong together: \
+         restore both from the same backup", path.display()
+    )]
+    Foreign { path: PathBuf, recorded: Position, holds: String },
+}
+
+/// What the writer did with one batch, for whoever measures.
+#[derive(Clone, Copy, Debug)]
+pub struct Written {
+    pub claims: usize,
+    pub took: Duration,
+}
+
+/// Called from the writer's thread; must be quick.
+pub trait Observer: Send + Sync + 'static {
+    fn written(&self, written: Written);
+    /// These claims were not kept, and never will be.
+    fn refused(&self, claims: &[Arc<Claim>]);
+    /// The journal can write no more until it is reopened.
+    fn failed(&self, reason: &str);
+    /// There was no room, or there is again.
+    fn room(&self, problem: Option<&str>);
+}
+
+type Waiter = oneshot::Sender<Result<(), AppendError>>;
+
+pub(crate) struct Shared {
+    backlog: Mutex<Backlog>,
+    /// Something waits to be written, or the journal is to stop.
+    work: Condvar,
+    /// Something became durable.
+    durable: Notify,
+    segments: Mutex<Segments>,
+    observer: Box<dyn Observer>,
+    wake: mpsc::UnboundedSender<Vec<(Waiter, Result<(), AppendError>)>>,
+}
+
+pub struct Journal {
+    shared: Arc<Shared>,
+    writer: Mutex<Option<JoinHandle<()>>>,
+    directory: PathBuf,
+}
+
+impl Journal {
+    /// Opens or creates the journal; `recorded` is the last position the ledger has. A write cut short by a crash is
+    /// dropped; damage anywhere else is refused. Must be called inside a tokio runtime.
+    pub fn open(
+        options: JournalOptions,
+        recorded: Position,
+        disk: Box<dyn Disk>,
+        observer: Box<dyn Observer>,
+    ) -> Result<Self, OpenError> {
+        let directory = options.directory.clone();
+        let (segments, unrecorded) = scan::open(&options, recorded, disk)?;
+        let (wake, woken) = mpsc::unbounded_channel();
+        let shared = Arc::new(Shared {
+            backlog: Mutex::new(Backlog::new(recorded, unrecorded, options.max_unrecorded)),
+            work: Condvar::new(),
+            durable: Notify::new(),
+            segments: Mutex::new(segments),
+            observer,
+            wake,
+        });
+        tokio::spawn(wake_waiters(woken));
+        let writer = std::thread::Builder::new()
+            .name("journal".into())
+            .spawn({
+                let shared = shared.clone();
+                move || writer::run(&shared)
+            })
+            .map_err(|source| OpenError::Io { path: directory.clone(), source })?;
+        Ok(Self { shared, writer: Mutex::new(Some(writer)), directory })
+    }
+
+    /// Queues the claim at once; the future resolves when it is durable. Dropping the future does not take it back.
+    pub fn enqueue(
+        &self,
+        claim: Arc<Claim>,
+    ) -> Result<impl Future<Output = Result<Arc<Claim>, AppendError>> + use<>, AppendError> {
+        let (waiter, done) = oneshot::channel();
+        self.shared.backlog.lock().push(claim.clone(), waiter)?;
+        self.shared.work.notify_one();
+        Ok(async move {
+            let stopped = || AppendError::Failed("the journal was closed".into());
+            done.await.map_err(|_| stopped())?.map(|()| claim)
+        })
+    }
+
+    /// Whether an append now would be refused, and why.
+    pub fn check(&self) -> Result<(), AppendError> {
+        self.shared.backlog.lock().check()
+    }
+
+    /// What this buyer has in the journal that is not recorded yet.
+    pub fn of_buyer(&self, user: UserId) -> Vec<Unrecorded> {
+        self.shared.backlog.lock().of_user(user)
+    }
+
+    /// The position of the newest claim, durable or not.
+    pub fn end(&self) -> Position {
+        self.shared.backlog.lock().end()
+    }
+
+    pub fn recorded_through(&self) -> Position {
+        self.shared.backlog.lock().recorded()
+    }
+
+    /// Units in claims that are not recorded, of one campaign.
+    pub fn queued_units(&self, campaign: tidegate_core::CampaignId) -> u32 {
+        self.shared.backlog.lock().queued_units(campaign)
+    }
+
+    /// Writes what waits, then stops. Appends from now on are refused.
+    pub fn close(&self) {
+        self.shared.backlog.lock().close();
+        self.shared.work.notify_all();
+        if let Some(writer) = self.writer.lock().take() {
+            // The thread ends by itself once the backlog is closed; it has nothing to report.
+            let _ = writer.join();
+        }
+    }
+
+    pub fn directory(&self) -> &Path {
+        &self.directory
+    }
+}
+
+impl Drop for Journal {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+impl std::fmt::Debug for Journal {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Journal").field("directory", &self.directory).finish_non_exhaustive()
+    }
+}
+
+async fn wake_waiters(mut batches: mpsc::UnboundedReceiver<Vec<(Waiter, Result<(), AppendError>)>>) {
+    while let Some(batch) = batches.recv().await {
+        for (waiter, result) in batch {
+            // A buyer who hung up is not waiting any more.
+            let _ = waiter.send(result);
+        }
+    }
+}
+
+impl Intake for Journal {
+    async fn append(&self, claim: Claim) -> Result<Arc<Claim>, AppendError> {
+        self.enqueue(Arc::new(claim))?.await
+    }
+
+    async fn next(&self, most: usize) -> (Position, Vec<Arc<Claim>>) {
+        loop {
+            let durable = self.shared.durable.notified();
+            let (first, claims) = self.shared.backlog.lock().durable(most);
+            if !claims.is_empty() {
+                return (first, claims);
+            }
+            durable.await;
+        }
+    }
+
+    async fn recorded(&self, through: Position) {
+        self.shared.backlog.lock().forget(through);
+        self.shared.segments.lock().recycle(through);
+    }
+
+    async fn of_user(&self, user: UserId) -> Vec<Unrecorded> {
+        self.of_buyer(user)
+    }
+
+    fn depth(&self) -> usize {
+        self.shared.backlog.lock().depth()
+    }
+}

@@ -1,0 +1,169 @@
+//! What the journal holds in memory: claims from the moment they are queued until the ledger has them.
+//!
+//! What always holds: `recorded ≤ written ≤ end`; positions are consecutive; `by_user` names exactly the queued claims.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use hashbrown::HashMap;
+use tidegate_core::{CampaignId, Claim, UserId};
+
+use super::super::{AppendError, Position, Unrecorded};
+use super::Waiter;
+
+#[derive(Debug)]
+pub(super) struct Backlog {
+    /// The ledger has everything up to here; the queue's front is the next one.
+    recorded: Position,
+    /// Everything up to here is on disk.
+    written: Position,
+    queue: VecDeque<Arc<Claim>>,
+    /// One for each claim in the queue beyond `written`.
+    waiters: VecDeque<Waiter>,
+    by_user: HashMap<UserId, Vec<(Position, Arc<Claim>)>>,
+    units: HashMap<CampaignId, u32>,
+    max: usize,
+    problem: Option<AppendError>,
+    closed: bool,
+}
+
+impl Backlog {
+    pub(super) fn new(recorded: Position, unrecorded: Vec<Claim>, max: usize) -> Self {
+        let mut backlog = Self {
+            recorded,
+            written: recorded,
+            queue: VecDeque::new(),
+            waiters: VecDeque::new(),
+            by_user: HashMap::new(),
+            units: HashMap::new(),
+            max,
+            problem: None,
+            closed: false,
+        };
+        for claim in unrecorded {
+            backlog.insert(Arc::new(claim));
+        }
+        backlog.written = backlog.end();
+        backlog
+    }
+
+    pub(super) fn end(&self) -> Position {
+        self.recorded + self.queue.len() as u64
+    }
+
+    pub(super) fn recorded(&self) -> Position {
+        self.recorded
+    }
+
+    pub(super) fn depth(&self) -> usize {
+        self.queue.len()
+    }
+
+    pub(super) fn check(&self) -> Result<(), AppendError> {
+        if let Some(problem) = &self.problem {
+            return Err(problem.clone());
+        }
+        if self.closed {
+            return Err(AppendError::NoRoom("the journal is closed".into()));
+        }
+        if self.queue.len() >= self.max { Err(AppendError::Full) } else { Ok(()) }
+    }
+
+    pub(super) fn push(&mut self, claim: Arc<Claim>, waiter: Waiter) -> Result<(), AppendError> {
+        self.check()?;
+        self.insert(claim);
+        self.waiters.push_back(waiter);
+        Ok(())
+    }
+
+    fn insert(&mut self, claim: Arc<Claim>) {
+        let position = self.end() + 1;
+        self.by_user.entry(claim.user).or_default().push((position, claim.clone()));
+        *self.units.entry(claim.campaign).or_default() += claim.slots.units();
+        self.queue.push_back(claim);
+    }
+
+    fn uncount(&mut self, claim: &Claim, position: Position) {
+        if let Some(theirs) = self.by_user.get_mut(&claim.user) {
+            theirs.retain(|(at, _)| *at != position);
+            if theirs.is_empty() {
+                self.by_user.remove(&claim.user);
+            }
+        }
+        if let Some(units) = self.units.get_mut(&claim.campaign) {
+            *units -= claim.slots.units();
+            if *units == 0 {
+                self.units.remove(&claim.campaign);
+            }
+        }
+    }
+
+    pub(super) fn of_user(&self, user: UserId) -> Vec<Unrecorded> {
+        let theirs = self.by_user.get(&user).map_or(&[][..], Vec::as_slice);
+        theirs
+            .iter()
+            .map(|(position, claim)| Unrecorded { claim: claim.clone(), durable: *position <= self.written })
+            .collect()
+    }
+
+    pub(super) fn queued_units(&self, campaign: CampaignId) -> u32 {
+        self.units.get(&campaign).copied().unwrap_or(0)
+    }
+
+    /// Claims to be written next, with the position of the first.
+    pub(super) fn unwritten(&self, most: usize) -> (Position, Vec<Arc<Claim>>) {
+        let from = usize::try_from(self.written - self.recorded).unwrap_or(usize::MAX);
+        (self.written + 1, self.queue.iter().skip(from).take(most).cloned().collect())
+    }
+
+    /// Durable claims the ledger does not have, with the position of the first.
+    pub(super) fn durable(&self, most: usize) -> (Position, Vec<Arc<Claim>>) {
+        let durable = usize::try_from(self.written - self.recorded).unwrap_or(usize::MAX);
+        (self.recorded + 1, self.queue.iter().take(durable.min(most)).cloned().collect())
+    }
+
+    /// The next `count` claims are on disk; gives back who waits for them.
+    pub(super) fn wrote(&mut self, count: usize) -> Vec<Waiter> {
+        self.written += count as u64;
+        self.waiters.drain(..count).collect()
+    }
+
+    /// Nothing beyond what is written was kept: drops all of it.
+    pub(super) fn refuse(&mut self) -> (Vec<Arc<Claim>>, Vec<Waiter>) {
+        let keep = usize::try_from(self.written - self.recorded).unwrap_or(usize::MAX);
+        let first = self.written + 1;
+        let dropped: Vec<_> = self.queue.drain(keep..).collect();
+        for (claim, position) in dropped.iter().zip(first..) {
+            self.uncount(claim, position);
+        }
+        (dropped, self.waiters.drain(..).collect())
+    }
+
+    /// The disk failed: whether the unwritten claims were kept only a restart can tell.
+    pub(super) fn fail(&mut self, problem: AppendError) -> Vec<Waiter> {
+        self.problem = Some(problem);
+        self.waiters.drain(..).collect()
+    }
+
+    /// There is no room now (`Some`), or there is again.
+    pub(super) fn set_problem(&mut self, problem: Option<AppendError>) {
+        self.problem = problem;
+    }
+
+    pub(super) fn forget(&mut self, through: Position) {
+        assert!(through <= self.written, "the ledger cannot have what is not on disk");
+        while self.recorded < through {
+            let Some(claim) = self.queue.pop_front() else { break };
+            self.recorded += 1;
+            self.uncount(&claim, self.recorded);
+        }
+    }
+
+    pub(super) fn close(&mut self) {
+        self.closed = true;
+    }
+
+    pub(super) fn is_closed(&self) -> bool {
+        self.closed
+    }
+}

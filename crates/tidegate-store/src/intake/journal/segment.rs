@@ -1,0 +1,131 @@
+//! The journal's files: numbered segments in use, and spare ones waiting to be used again.
+//!
+//! What always holds: segments in use have consecutive numbers and positions; a spare one holds nothing the
+//! ledger does not have.
+
+use std::collections::VecDeque;
+use std::fs::File;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use tidegate_core::Claim;
+
+use super::super::Position;
+use super::disk::Disk;
+use super::frame;
+
+pub(super) const SUFFIX: &str = "seg";
+pub(super) const SPARE_SUFFIX: &str = "spare";
+/// Spare files beyond this are deleted.
+const MAX_SPARES: usize = 8;
+
+pub(super) struct Segment {
+    pub(super) number: u64,
+    pub(super) path: PathBuf,
+    pub(super) file: File,
+    /// The position of the first claim it may hold.
+    pub(super) first: Position,
+}
+
+pub(super) struct Segments {
+    pub(super) directory: PathBuf,
+    pub(super) bytes: u64,
+    pub(super) disk: Box<dyn Disk>,
+    /// Oldest first; the last is being written.
+    pub(super) in_use: VecDeque<Segment>,
+    pub(super) spares: Vec<PathBuf>,
+    /// Where the next frame goes in the last segment.
+    pub(super) offset: u64,
+    pub(super) next_number: u64,
+    pub(super) buffer: Vec<u8>,
+}
+
+/// Why a batch was not written.
+pub(super) enum WriteError {
+    /// No segment could be had; nothing was written.
+    NoRoom(io::Error),
+    /// A write or a sync failed; what is on disk is unknown.
+    Failed(io::Error),
+}
+
+impl Segments {
+    pub(super) fn path_of(directory: &Path, number: u64) -> PathBuf {
+        directory.join(format!("{number:012}.{SUFFIX}"))
+    }
+
+    /// Makes one batch durable.
+    pub(super) fn write<'a>(
+        &mut self,
+        first: Position,
+        claims: impl Iterator<Item = &'a Claim> + Clone,
+    ) -> Result<(), WriteError> {
+        let mut buffer = std::mem::take(&mut self.buffer);
+        let number = self.in_use.back().map_or(0, |segment| segment.number);
+        frame::write(&mut buffer, number, first, claims.clone());
+        if self.in_use.is_empty() || self.offset + buffer.len() as u64 > self.bytes {
+            self.begin(first)?;
+            let number = self.in_use.back().map_or(0, |segment| segment.number);
+            frame::write(&mut buffer, number, first, claims);
+        }
+        let Some(segment) = self.in_use.back() else { return Ok(()) };
+        self.disk.write(&segment.file, self.offset, &buffer).map_err(WriteError::Failed)?;
+        self.disk.sync(&segment.file).map_err(WriteError::Failed)?;
+        self.offset += buffer.len() as u64;
+        self.buffer = buffer;
+        Ok(())
+    }
+
+    /// Starts the next segment, in a spare file if there is one.
+    fn begin(&mut self, first: Position) -> Result<(), WriteError> {
+        let number = self.next_number;
+        let path = Self::path_of(&self.directory, number);
+        if let Some(spare) = self.spares.pop() {
+            std::fs::rename(&spare, &path).map_err(WriteError::NoRoom)?;
+        } else {
+            self.disk.allocate(&path, self.bytes).map_err(WriteError::NoRoom)?;
+        }
+        let file = File::options().read(true).write(true).open(&path).map_err(WriteError::Failed)?;
+        self.disk.write(&file, 0, &frame::segment_header(number, first)).map_err(WriteError::Failed)?;
+        sync_directory(&self.directory).map_err(WriteError::Failed)?;
+        self.in_use.push_back(Segment { number, path, file, first });
+        self.offset = frame::HEADER_BYTES as u64;
+        self.next_number += 1;
+        Ok(())
+    }
+
+    /// Sets aside the segments whose every claim is recorded.
+    pub(super) fn recycle(&mut self, through: Position) {
+        while self.in_use.len() > 1 && self.in_use[1].first <= through + 1 {
+            let Some(done) = self.in_use.pop_front() else { return };
+            if let Err(error) = self.set_aside(&done.path, done.number) {
+                tracing::warn!(%error, segment = %done.path.display(), "a recorded journal segment could not be set aside");
+            }
+        }
+    }
+
+    pub(super) fn set_aside(&mut self, path: &Path, number: u64) -> io::Result<()> {
+        if self.spares.len() >= MAX_SPARES {
+            return std::fs::remove_file(path);
+        }
+        let spare = self.directory.join(format!("{number:012}.{SPARE_SUFFIX}"));
+        std::fs::rename(path, &spare)?;
+        self.spares.push(spare);
+        Ok(())
+    }
+
+    /// Allocates spare files until there are `count`.
+    pub(super) fn provide_spares(&mut self, count: usize) -> io::Result<()> {
+        while self.spares.len() < count.min(MAX_SPARES) {
+            let number = self.next_number;
+            self.next_number += 1;
+            let spare = self.directory.join(format!("{number:012}.{SPARE_SUFFIX}"));
+            self.disk.allocate(&spare, self.bytes)?;
+            self.spares.push(spare);
+        }
+        sync_directory(&self.directory)
+    }
+}
+
+pub(super) fn sync_directory(directory: &Path) -> io::Result<()> {
+    File::open(directory)?.sync_all()
+}

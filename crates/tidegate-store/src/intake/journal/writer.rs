@@ -1,0 +1,81 @@
+//! The journal's thread: takes whatever waits, makes it durable with one fdatasync, has its buyers woken.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::super::AppendError;
+use super::segment::WriteError;
+use super::{Shared, Written, frame};
+
+/// Claims in one batch.
+const MAX_BATCH: usize = 4096;
+/// How often a journal without room tries again.
+const RETRY_ROOM: Duration = Duration::from_millis(500);
+
+pub(super) fn run(shared: &Arc<Shared>) {
+    let most = batch_size(shared);
+    let mut out_of_room = false;
+    loop {
+        let (first, claims) = {
+            let mut backlog = shared.backlog.lock();
+            loop {
+                let (first, claims) = backlog.unwritten(most);
+                if !claims.is_empty() {
+                    break (first, claims);
+                }
+                if backlog.is_closed() {
+                    return;
+                }
+                if out_of_room {
+                    // Let one claim through now and then: it finds out whether there is room again.
+                    shared.work.wait_for(&mut backlog, RETRY_ROOM);
+                    backlog.set_problem(None);
+                    out_of_room = false;
+                } else {
+                    shared.work.wait(&mut backlog);
+                }
+            }
+        };
+        let started = Instant::now();
+        let result = shared.segments.lock().write(first, claims.iter().map(AsRef::as_ref));
+        match result {
+            Ok(()) => {
+                let waiters = shared.backlog.lock().wrote(claims.len());
+                shared.durable.notify_one();
+                wake(shared, waiters, &Ok(()));
+                shared.observer.room(None);
+                shared.observer.written(Written { claims: claims.len(), took: started.elapsed() });
+            }
+            Err(WriteError::NoRoom(error)) => {
+                let problem = AppendError::NoRoom(error.to_string());
+                let (dropped, waiters) = {
+                    let mut backlog = shared.backlog.lock();
+                    backlog.set_problem(Some(problem.clone()));
+                    backlog.refuse()
+                };
+                out_of_room = true;
+                shared.observer.refused(&dropped);
+                shared.observer.room(Some(&error.to_string()));
+                wake(shared, waiters, &Err(problem));
+            }
+            Err(WriteError::Failed(error)) => {
+                let problem = AppendError::Failed(error.to_string());
+                let waiters = shared.backlog.lock().fail(problem.clone());
+                shared.observer.failed(&error.to_string());
+                wake(shared, waiters, &Err(problem));
+                return;
+            }
+        }
+    }
+}
+
+/// Claims that fit one segment even at their largest.
+fn batch_size(shared: &Shared) -> usize {
+    let fit = usize::try_from(shared.segments.lock().bytes).unwrap_or(usize::MAX) / frame::MAX_CLAIM_BYTES;
+    MAX_BATCH.min(fit.saturating_sub(1)).max(1)
+}
+
+fn wake(shared: &Shared, waiters: Vec<super::Waiter>, result: &Result<(), AppendError>) {
+    // The task that wakes them ends with the runtime; then nobody is left to wake.
+    let _ = shared.wake.send(waiters.into_iter().map(|waiter| (waiter, result.clone())).collect());
+}

@@ -1,0 +1,175 @@
+//! Campaigns: created, edited while a draft, and moved along their lifecycle by compare-and-set.
+
+use rusqlite::{Connection, OptionalExtension, Row, params};
+use tidegate_core::campaign::{Step, StepRefused};
+use tidegate_core::{Campaign, CampaignId, Moment};
+
+use super::SqliteLedger;
+use super::events::{Told, tell};
+use super::remembered::remember;
+use super::rows::{campaign, sql};
+use crate::ledger::{Actor, LedgerError, Page, Remember, Tally};
+
+pub(super) fn create(tx: &Connection, campaign: &Campaign, key: Option<Remember>) -> rusqlite::Result<()> {
+    write(tx, campaign)?;
+    remember(tx, key, campaign.id.raw(), campaign.created_at)?;
+    tell(tx, Actor::Operator, campaign.created_at, told(campaign, "sale.created", None))
+}
+
+/// Inserts or replaces everything but the tally.
+fn write(tx: &Connection, campaign: &Campaign) -> rusqlite::Result<()> {
+    let protect = serde_json::to_string(&campaign.protect)
+        .map_err(|error| rusqlite::Error::ToSqlConversionFailure(error.into()))?;
+    tx.execute(
+        "INSERT INTO campaign (id, item, price, currency, stock, top, starts_at, ends_at, per_user_limit, pay_within_s,
+                               shards, protect, state, epoch, opened, created_at, updated_at)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17)
+         ON CONFLICT (id) DO UPDATE SET item = ?2, price = ?3, currency = ?4, stock = ?5, top = ?6, starts_at = ?7,
+             ends_at = ?8, per_user_limit = ?9, pay_within_s = ?10, shards = ?11, protect = ?12, state = ?13,
+             epoch = ?14, opened = ?15, updated_at = ?17",
+        params![
+            sql(campaign.id.raw()),
+            sql(campaign.item.raw()),
+            campaign.price.amount,
+            campaign.price.currency.as_str(),
+            campaign.stock,
+            campaign.top,
+            campaign.window.starts_at.millis(),
+            campaign.window.ends_at.millis(),
+            campaign.per_user_limit,
+            campaign.pay_within_s,
+            campaign.shards,
+            protect,
+            campaign.state.as_str(),
+            campaign.epoch,
+            campaign.opened,
+            campaign.created_at.millis(),
+            campaign.updated_at.millis()
+        ],
+    )?;
+    Ok(())
+}
+
+pub(super) fn by_id(connection: &Connection, id: CampaignId) -> rusqlite::Result<Option<Campaign>> {
+    let mut select = connection.prepare_cached("SELECT * FROM campaign WHERE id = ?")?;
+    select.query_row([sql(id.raw())], campaign).optional()
+}
+
+pub(super) fn told<'a>(campaign: &Campaign, kind: &'a str, detail: Option<&'a str>) -> Told<'a> {
+    Told { kind, campaign: Some(campaign.id), subject: campaign.id.raw(), detail }
+}
+
+fn tally(row: &Row<'_>) -> rusqlite::Result<Tally> {
+    Ok(Tally {
+        stock: row.get("stock")?,
+        awaiting_payment: row.get("awaiting")?,
+        paid: row.get("paid")?,
+        returned: row.get("returned")?,
+    })
+}
+
+fn event_of(step: Step) -> &'static str {
+    match step {
+        Step::Submit => "sale.submitted",
+        Step::Approve => "sale.approved",
+        Step::Refuse => "sale.refused",
+        Step::Publish { .. } => "sale.published",
+        Step::Pause => "sale.paused",
+        Step::Resume => "sale.resumed",
+        Step::Close => "sale.closed",
+        Step::Reopen { .. } => "sale.reopened",
+    }
+}
+
+impl SqliteLedger {
+    pub fn campaign(&self, id: CampaignId) -> Result<Option<Campaign>, LedgerError> {
+        self.read(|connection| by_id(connection, id))
+    }
+
+    /// Published ones only, or all of them; newest first.
+    pub fn campaigns(&self, published: bool, page: Page) -> Result<Vec<Campaign>, LedgerError> {
+        let sql_text =
+            "SELECT * FROM campaign WHERE id < ?1 AND (NOT ?3 OR state IN ('live', 'paused', 'closed'))
+                        ORDER BY id DESC LIMIT ?2";
+        self.read(|connection| {
+            let before = page.before.map_or(i64::MAX, sql);
+            connection
+                .prepare_cached(sql_text)?
+                .query_map(params![before, page.limit, published], campaign)?
+                .collect()
+        })
+    }
+
+    /// Those that are live or paused: the ones a gate is needed for.
+    pub fn running(&self) -> Result<Vec<Campaign>, LedgerError> {
+        self.read(|connection| {
+            connection
+                .prepare_cached("SELECT * FROM campaign WHERE state IN ('live', 'paused') ORDER BY ends_at")?
+                .query_map([], campaign)?
+                .collect()
+        })
+    }
+
+    pub fn tally(&self, id: CampaignId) -> Result<Option<Tally>, LedgerError> {
+        self.read(|connection| {
+            let mut select = connection
+                .prepare_cached("SELECT stock, awaiting, paid, returned FROM campaign WHERE id = ?")?;
+            select.query_row([sql(id.raw())], tally).optional()
+        })
+    }
+
+    /// Takes one step of the lifecycle; `None` if there is no such campaign.
+    pub async fn step(
+        &self,
+        id: CampaignId,
+        step: Step,
+        by: Actor,
+        now: Moment,
+        reason: Option<String>,
+    ) -> Result<Option<Result<Campaign, StepRefused>>, LedgerError> {
+        self.writer
+            .write(move |tx| {
+                let Some(before) = by_id(tx, id)? else { return Ok(None) };
+                let after = match before.step(step, now) {
+                    Ok(after) => after,
+                    Err(refused) => return Ok(Some(Err(refused))),
+                };
+                write(tx, &after)?;
+                tell(tx, by, now, told(&after, event_of(step), reason.as_deref()))?;
+                Ok(Some(Ok(after)))
+            })
+            .await
+    }
+
+    /// Replaces a draft's terms; `false` if it is no draft any more.
+    pub async fn edit_draft(&self, campaign: Campaign) -> Result<bool, LedgerError> {
+        self.writer
+            .write(move |tx| {
+                let still_draft = by_id(tx, campaign.id)?
+                    .is_some_and(|found| found.state == tidegate_core::CampaignState::Draft);
+                if still_draft {
+                    write(tx, &campaign)?;
+                    let now = campaign.updated_at;
+                    tell(tx, Actor::Operator, now, told(&campaign, "sale.edited", None))?;
+                }
+                Ok(still_draft)
+            })
+            .await
+    }
+
+    /// Announces, once, that a campaign's window has begun.
+    pub async fn announce_opening(&self, id: CampaignId, now: Moment) -> Result<bool, LedgerError> {
+        self.writer
+            .write(move |tx| {
+                let changed = tx
+                    .execute("UPDATE campaign SET opened = 1 WHERE id = ? AND opened = 0", [sql(id.raw())])?;
+                if changed == 1 {
+                    let told =
+                        Told { kind: "sale.opened", campaign: Some(id), subject: id.raw(), detail: None };
+                    tell(tx, Actor::Clock, now, told)?;
+                }
+                Ok(changed == 1)
+            })
+            .await
+    }
+}

@@ -1,0 +1,119 @@
+//! Opening SQLite: pragmas set and read back, migrations run once, errors explained.
+
+use rusqlite::{Connection, ErrorCode, OpenFlags, ffi};
+
+use super::SqliteOptions;
+use crate::ledger::LedgerError;
+
+/// Each runs once, in order; `user_version` counts those that have.
+const MIGRATIONS: &[&str] = &[include_str!("schema.sql")];
+
+/// The version of the schema this program writes.
+pub fn schema_version() -> u32 {
+    // A handful.
+    u32::try_from(MIGRATIONS.len()).unwrap_or(u32::MAX)
+}
+
+pub(super) fn open_writer(options: &SqliteOptions) -> Result<Connection, LedgerError> {
+    let open = || -> rusqlite::Result<Connection> {
+        let connection = Connection::open(&options.path)?;
+        connection.pragma_update(None, "journal_mode", "wal")?;
+        connection.pragma_update(None, "synchronous", "full")?;
+        connection.pragma_update(None, "wal_autocheckpoint", 4000)?;
+        connection.pragma_update(None, "journal_size_limit", 64 << 20)?;
+        set_up(&connection, options)?;
+        if let Some(max) = options.max_mb {
+            let page: i64 = connection.pragma_query_value(None, "page_size", |row| row.get(0))?;
+            connection.pragma_update(None, "max_page_count", (i64::from(max) << 20) / page)?;
+        }
+        Ok(connection)
+    };
+    let mut connection = open().map_err(|error| at(options, &error))?;
+    for (pragma, expected) in [("journal_mode", "wal"), ("synchronous", "2"), ("foreign_keys", "1")] {
+        assert_pragma(&connection, pragma, expected)?;
+    }
+    migrate(&mut connection)?;
+    Ok(connection)
+}
+
+pub(super) fn open_reader(options: &SqliteOptions) -> Result<Connection, LedgerError> {
+    let open = || -> rusqlite::Result<Connection> {
+        let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let connection = Connection::open_with_flags(&options.path, flags)?;
+        set_up(&connection, options)?;
+        connection.pragma_update(None, "query_only", true)?;
+        Ok(connection)
+    };
+    open().map_err(|error| at(options, &error))
+}
+
+fn set_up(connection: &Connection, options: &SqliteOptions) -> rusqlite::Result<()> {
+    connection.pragma_update(None, "foreign_keys", true)?;
+    connection.pragma_update(None, "temp_store", "memory")?;
+    // Negative: in KiB.
+    connection.pragma_update(None, "cache_size", -i64::from(options.cache_mb) * 1024)?;
+    connection.busy_timeout(std::time::Duration::from_secs(5))?;
+    connection.set_prepared_statement_cache_capacity(128);
+    Ok(())
+}
+
+fn assert_pragma(connection: &Connection, name: &str, expected: &str) -> Result<(), LedgerError> {
+    let value: rusqlite::types::Value =
+        connection.pragma_query_value(None, name, |row| row.get(0)).map_err(|error| explain(&error))?;
+    let value = match value {
+        rusqlite::types::Value::Integer(number) => number.to_string(),
+        rusqlite::types::Value::Text(text) => text,
+        other => format!("{other:?}"),
+    };
+    if value == expected {
+        return Ok(());
+    }
+    Err(LedgerError::Unexpected(format!("SQLite runs with {name} = {value}, but {expected} is needed")))
+}
+
+fn migrate(connection: &mut Connection) -> Result<(), LedgerError> {
+    let version: u32 = connection
+        .pragma_query_value(None, "user_version", |row| row.get(0))
+        .map_err(|error| explain(&error))?;
+    if version > schema_version() {
+        return Err(LedgerError::Unexpected(format!(
+            "it was written by a newer version of this program (schema {version}, this one knows {})",
+            schema_version()
+        )));
+    }
+    let mut run = || -> rusqlite::Result<()> {
+        for (migration, number) in MIGRATIONS.iter().zip(1_u32..).filter(|(_, number)| *number > version) {
+            let transaction = connection.transaction()?;
+            transaction.execute_batch(migration)?;
+            transaction.pragma_update(None, "user_version", number)?;
+            transaction.commit()?;
+        }
+        Ok(())
+    };
+    run().map_err(|error| explain(&error))
+}
+
+fn at(options: &SqliteOptions, error: &rusqlite::Error) -> LedgerError {
+    LedgerError::Unavailable(format!("{}: {error}", options.path.display()))
+}
+
+/// What an error of SQLite means for whoever asked.
+pub(super) fn explain(error: &rusqlite::Error) -> LedgerError {
+    let rusqlite::Error::SqliteFailure(failure, _) = error else {
+        return LedgerError::Unexpected(error.to_string());
+    };
+    match (failure.code, failure.extended_code) {
+        (_, ffi::SQLITE_IOERR_FSYNC | ffi::SQLITE_IOERR_DIR_FSYNC) => LedgerError::Failed(error.to_string()),
+        (
+            ErrorCode::DiskFull
+            | ErrorCode::SystemIoFailure
+            | ErrorCode::DatabaseBusy
+            | ErrorCode::DatabaseLocked
+            | ErrorCode::CannotOpen
+            | ErrorCode::ReadOnly
+            | ErrorCode::OutOfMemory,
+            _,
+        ) => LedgerError::Unavailable(error.to_string()),
+        _ => LedgerError::Unexpected(error.to_string()),
+    }
+}

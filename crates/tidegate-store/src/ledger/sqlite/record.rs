@@ -1,0 +1,206 @@
+//! Recording: claims become orders, in order, exactly once.
+//!
+//! The position is committed with the rows and must follow the last one, so a batch recorded twice or out of
+//! order fails as a whole. A conflict rejects that claim alone; those of its slots that nobody holds go back on sale.
+
+use std::sync::Arc;
+
+use hashbrown::HashMap;
+use rusqlite::{Connection, OptionalExtension, params};
+use tidegate_core::{Campaign, CampaignId, Claim, Moment, OrderState, Rejection, Slot, Slots, StockChange};
+
+use super::campaigns::by_id;
+use super::events::{Told, tell};
+use super::rows::{broken, id, sql};
+use super::stock::log;
+use crate::intake::Position;
+use crate::ledger::{Actor, Recorded};
+
+pub(super) fn position(connection: &Connection) -> rusqlite::Result<Position> {
+    connection.prepare_cached("SELECT recorded FROM intake")?.query_row([], |row| id(row, "recorded"))
+}
+
+pub(super) fn record(
+    tx: &Connection,
+    first: Position,
+    claims: &[Arc<Claim>],
+    now: Moment,
+) -> rusqlite::Result<Vec<Recorded>> {
+    let moved = tx.execute(
+        "UPDATE intake SET recorded = ?1 WHERE recorded = ?2",
+        params![sql(first + claims.len() as u64 - 1), sql(first - 1)],
+    )?;
+    if moved != 1 {
+        return Err(broken(format!("claims are recorded once and in order, and {first} does not come next")));
+    }
+    let mut campaigns: HashMap<CampaignId, Option<Campaign>> = HashMap::new();
+    let mut awaiting: HashMap<CampaignId, u32> = HashMap::new();
+    let mut outcomes = Vec::with_capacity(claims.len());
+    for claim in claims {
+        let campaign = match campaigns.entry(claim.campaign) {
+            hashbrown::hash_map::Entry::Occupied(found) => found.into_mut(),
+            hashbrown::hash_map::Entry::Vacant(new) => new.insert(by_id(tx, claim.campaign)?),
+        };
+        let outcome = record_one(tx, campaign.as_ref(), claim, now)?;
+        if outcome == Recorded::Order {
+            *awaiting.entry(claim.campaign).or_default() += claim.slots.units();
+        }
+        outcomes.push(outcome);
+    }
+    for (campaign, units) in awaiting {
+        tx.execute(
+            "UPDATE campaign SET awaiting = awaiting + ? WHERE id = ?",
+            params![units, sql(campaign.raw())],
+        )?;
+    }
+    Ok(outcomes)
+}
+
+fn record_one(
+    tx: &Connection,
+    campaign: Option<&Campaign>,
+    claim: &Claim,
+    now: Moment,
+) -> rusqlite::Result<Recorded> {
+    if is_known(tx, claim)? {
+        return Ok(Recorded::Known);
+    }
+    // A claim on a campaign that is not there has nothing to refer to; it can only come from a foreign journal.
+    let Some(campaign) = campaign else { return Ok(Recorded::Rejected(Rejection::NotFound)) };
+    if claim.epoch < campaign.epoch {
+        // The reseed has counted its slots as free already: nothing goes back.
+        return reject(tx, claim, Rejection::ClaimLost, &Slots::default(), now);
+    }
+    let (held, conflict) = hold(tx, campaign, claim)?;
+    if conflict {
+        release(tx, claim, &held)?;
+        return reject(tx, claim, Rejection::ClaimLost, &held, now);
+    }
+    if !count(tx, campaign, claim)? {
+        release(tx, claim, &held)?;
+        return reject(tx, claim, Rejection::LimitReached, &held, now);
+    }
+    if key_is_taken(tx, claim)? {
+        release(tx, claim, &held)?;
+        uncount(tx, claim)?;
+        return reject(tx, claim, Rejection::ClaimLost, &held, now);
+    }
+    insert_order(tx, claim, OrderState::AwaitingPayment, None, now)?;
+    let told = Told {
+        kind: "order.created",
+        campaign: Some(claim.campaign),
+        subject: claim.order.raw(),
+        detail: None,
+    };
+    tell(tx, Actor::Buyer(claim.user), now, told)?;
+    Ok(Recorded::Order)
+}
+
+fn is_known(tx: &Connection, claim: &Claim) -> rusqlite::Result<bool> {
+    tx.prepare_cached("SELECT 1 FROM orders WHERE id = ?")?.exists([sql(claim.order.raw())])
+}
+
+/// Takes the slots nobody holds; says whether any was held already or does not exist.
+fn hold(tx: &Connection, campaign: &Campaign, claim: &Claim) -> rusqlite::Result<(Slots, bool)> {
+    let mut insert = tx.prepare_cached("INSERT INTO held VALUES (?, ?, ?) ON CONFLICT DO NOTHING")?;
+    let mut take = |slot: Slot| -> rusqlite::Result<bool> {
+        let row = params![sql(claim.campaign.raw()), slot, sql(claim.order.raw())];
+        Ok(slot <= campaign.top && insert.execute(row)? == 1)
+    };
+    let mut held = Slots::default();
+    let mut conflict = false;
+    for slot in claim.slots.iter() {
+        if take(slot)? {
+            held.push(slot);
+        } else {
+            conflict = true;
+        }
+    }
+    Ok((held, conflict))
+}
+
+fn release(tx: &Connection, claim: &Claim, held: &Slots) -> rusqlite::Result<()> {
+    let mut delete = tx.prepare_cached("DELETE FROM held WHERE campaign = ? AND slot = ?")?;
+    for slot in held.iter() {
+        delete.execute(params![sql(claim.campaign.raw()), slot])?;
+    }
+    Ok(())
+}
+
+/// Raises what the buyer holds, only while it stays within the limit.
+fn count(tx: &Connection, campaign: &Campaign, claim: &Claim) -> rusqlite::Result<bool> {
+    let units = claim.slots.units();
+    if units > campaign.per_user_limit {
+        return Ok(false);
+    }
+    let raised = tx
+        .prepare_cached(
+            "INSERT INTO held_by_user VALUES (?1, ?2, ?3)
+             ON CONFLICT (campaign, user) DO UPDATE SET units = units + ?3 WHERE units + ?3 <= ?4",
+        )?
+        .execute(params![sql(claim.campaign.raw()), sql(claim.user.raw()), units, campaign.per_user_limit])?;
+    Ok(raised == 1)
+}
+
+fn uncount(tx: &Connection, claim: &Claim) -> rusqlite::Result<()> {
+    tx.prepare_cached("UPDATE held_by_user SET units = units - ? WHERE campaign = ? AND user = ?")?
+        .execute(params![claim.slots.units(), sql(claim.campaign.raw()), sql(claim.user.raw())])?;
+    Ok(())
+}
+
+fn key_is_taken(tx: &Connection, claim: &Claim) -> rusqlite::Result<bool> {
+    let Some(key) = claim.key else { return Ok(false) };
+    tx.prepare_cached("SELECT 1 FROM orders WHERE user = ? AND key = ?")?
+        .query_row(params![sql(claim.user.raw()), key.0], |_| Ok(()))
+        .optional()
+        .map(|found| found.is_some())
+}
+
+/// Keeps the claim as a rejected order, so that its buyer sees why; `free` goes back on sale.
+fn reject(
+    tx: &Connection,
+    claim: &Claim,
+    reason: Rejection,
+    free: &Slots,
+    now: Moment,
+) -> rusqlite::Result<Recorded> {
+    insert_order(tx, claim, OrderState::Rejected, Some(reason), now)?;
+    if free.units() > 0 {
+        let change = StockChange::Return { user: claim.user, slots: free.clone() };
+        log(tx, claim.campaign, &change, now)?;
+    }
+    let told = Told {
+        kind: "order.rejected",
+        campaign: Some(claim.campaign),
+        subject: claim.order.raw(),
+        detail: Some(reason.code()),
+    };
+    tell(tx, Actor::Buyer(claim.user), now, told)?;
+    Ok(Recorded::Rejected(reason))
+}
+
+fn insert_order(
+    tx: &Connection,
+    claim: &Claim,
+    state: OrderState,
+    reason: Option<Rejection>,
+    now: Moment,
+) -> rusqlite::Result<()> {
+    // A rejected claim does not use its key up: the buyer may try again with it.
+    let key = claim.key.filter(|_| state != OrderState::Rejected).map(|key| key.0);
+    tx.prepare_cached("INSERT INTO orders VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)")?.execute(params![
+        sql(claim.order.raw()),
+        sql(claim.campaign.raw()),
+        sql(claim.user.raw()),
+        claim.slots.to_string(),
+        claim.unit_price.amount,
+        claim.unit_price.currency.as_str(),
+        state.as_str(),
+        reason.map(Rejection::code),
+        key,
+        claim.created_at.millis(),
+        claim.pay_by.millis(),
+        now.millis()
+    ])?;
+    Ok(())
+}

@@ -1,0 +1,46 @@
+//! Idempotency keys of operators: committed with the change they stand for.
+
+use rusqlite::{Connection, OptionalExtension, params};
+use tidegate_core::{IdempotencyKey, Moment};
+
+use super::SqliteLedger;
+use super::rows::{id, sql};
+use crate::ledger::{LedgerError, Remember, Remembered};
+
+/// A key that is there already makes the whole change fail: it was done before.
+pub(super) fn remember(
+    tx: &Connection,
+    key: Option<Remember>,
+    subject: u64,
+    now: Moment,
+) -> rusqlite::Result<()> {
+    let Some(Remember { scope, key, fingerprint }) = key else { return Ok(()) };
+    tx.prepare_cached("INSERT INTO remembered VALUES (?, ?, ?, ?, ?)")?.execute(params![
+        scope,
+        key.0,
+        fingerprint,
+        sql(subject),
+        now.millis()
+    ])?;
+    Ok(())
+}
+
+impl SqliteLedger {
+    pub fn remembered(&self, scope: &str, key: IdempotencyKey) -> Result<Option<Remembered>, LedgerError> {
+        self.read(|connection| {
+            connection
+                .prepare_cached("SELECT fingerprint, subject FROM remembered WHERE scope = ? AND key = ?")?
+                .query_row(params![scope, key.0], |row| {
+                    Ok(Remembered { fingerprint: row.get("fingerprint")?, subject: id(row, "subject")? })
+                })
+                .optional()
+        })
+    }
+
+    /// Forgets keys older than `before`.
+    pub async fn forget_keys(&self, before: Moment) -> Result<usize, LedgerError> {
+        self.writer
+            .write(move |tx| tx.execute("DELETE FROM remembered WHERE at < ?", [before.millis()]))
+            .await
+    }
+}

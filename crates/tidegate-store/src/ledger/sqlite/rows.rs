@@ -1,0 +1,93 @@
+//! Rows of the ledger as the core's values, and back.
+
+use rusqlite::types::Type;
+use rusqlite::{Error, Row};
+use tidegate_core::{
+    Campaign, CampaignId, CampaignState, Currency, Item, ItemId, Moment, Money, Order, OrderId, OrderState,
+    Rejection, Slots, UserId, Window,
+};
+
+/// Ids have 63 bits, so they fit SQLite's integers.
+pub(super) fn sql(id: u64) -> i64 {
+    id.cast_signed()
+}
+
+pub(super) fn id(row: &Row<'_>, column: &str) -> rusqlite::Result<u64> {
+    row.get::<_, i64>(column).map(i64::cast_unsigned)
+}
+
+pub(super) fn moment(row: &Row<'_>, column: &str) -> rusqlite::Result<Moment> {
+    row.get(column).map(Moment::from_millis)
+}
+
+/// Something the ledger is sure of does not hold: the change fails as a whole.
+pub(super) fn broken(what: impl Into<String>) -> Error {
+    Error::ToSqlConversionFailure(what.into().into())
+}
+
+/// A text column that must be one of ours.
+pub(super) fn word<T>(
+    row: &Row<'_>,
+    column: &str,
+    parse: impl FnOnce(&str) -> Option<T>,
+) -> rusqlite::Result<T> {
+    let text: String = row.get(column)?;
+    parse(&text).ok_or_else(|| {
+        let problem = format!("{column} is {text:?}, which this program does not know");
+        Error::FromSqlConversionFailure(0, Type::Text, problem.into())
+    })
+}
+
+fn money(row: &Row<'_>) -> rusqlite::Result<Money> {
+    let currency = word(row, "currency", |text| text.parse::<Currency>().ok())?;
+    Ok(Money { amount: row.get("price")?, currency })
+}
+
+pub(super) fn item(row: &Row<'_>) -> rusqlite::Result<Item> {
+    Ok(Item {
+        id: ItemId::from_raw(id(row, "id")?),
+        name: row.get("name")?,
+        description: row.get("description")?,
+        price: money(row)?,
+        image_url: row.get("image_url")?,
+        created_at: moment(row, "created_at")?,
+        updated_at: moment(row, "updated_at")?,
+    })
+}
+
+pub(super) fn campaign(row: &Row<'_>) -> rusqlite::Result<Campaign> {
+    Ok(Campaign {
+        id: CampaignId::from_raw(id(row, "id")?),
+        item: ItemId::from_raw(id(row, "item")?),
+        price: money(row)?,
+        stock: row.get("stock")?,
+        top: row.get("top")?,
+        window: Window { starts_at: moment(row, "starts_at")?, ends_at: moment(row, "ends_at")? },
+        per_user_limit: row.get("per_user_limit")?,
+        pay_within_s: row.get("pay_within_s")?,
+        shards: row.get("shards")?,
+        protect: word(row, "protect", |text| serde_json::from_str(text).ok())?,
+        state: word(row, "state", CampaignState::parse)?,
+        epoch: row.get("epoch")?,
+        opened: row.get("opened")?,
+        created_at: moment(row, "created_at")?,
+        updated_at: moment(row, "updated_at")?,
+    })
+}
+
+/// Reads a row of `orders` joined with its campaign's `item`.
+pub(super) fn order(row: &Row<'_>) -> rusqlite::Result<Order> {
+    Ok(Order {
+        id: OrderId::from_raw(id(row, "id")?),
+        campaign: CampaignId::from_raw(id(row, "campaign")?),
+        item: ItemId::from_raw(id(row, "item")?),
+        user: UserId::from_raw(id(row, "user")?),
+        slots: word(row, "slots", Slots::parse)?,
+        unit_price: money(row)?,
+        state: word(row, "state", OrderState::parse)?,
+        reason: row.get::<_, Option<String>>("reason")?.as_deref().and_then(Rejection::from_code),
+        created_at: moment(row, "created_at")?,
+        pay_by: moment(row, "pay_by")?,
+        updated_at: moment(row, "updated_at")?,
+    })
+}

@@ -1,0 +1,52 @@
+//! The embedded backends against the conformance suite.
+
+#![expect(clippy::unwrap_used, reason = "a test says what it expects by failing")]
+
+use std::path::Path;
+use std::sync::Arc;
+
+use tidegate_core::Claim;
+use tidegate_store::conformance;
+use tidegate_store::gate::memory::MemoryGate;
+use tidegate_store::intake::journal::disk::RealDisk;
+use tidegate_store::intake::journal::{Journal, JournalOptions, Observer, Written};
+use tidegate_store::ledger::sqlite::{SqliteLedger, SqliteOptions, Unobserved};
+
+struct Silent;
+
+impl Observer for Silent {
+    fn written(&self, _: Written) {}
+    fn refused(&self, _: &[Arc<Claim>]) {}
+    fn failed(&self, _: &str) {}
+    fn room(&self, _: Option<&str>) {}
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn memory_gate_conforms() {
+    conformance::gate::all(async || MemoryGate::default()).await;
+}
+
+fn journal(directory: &Path, recorded: u64) -> Journal {
+    let options =
+        JournalOptions { directory: directory.to_owned(), segment_bytes: 64 << 10, max_unrecorded: 1_000 };
+    Journal::open(options, recorded, Box::new(RealDisk), Box::new(Silent)).unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn journal_conforms() {
+    let directory = tempfile::tempdir().unwrap();
+    conformance::intake::all(async |name, recorded| journal(&directory.path().join(name), recorded)).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn sqlite_ledger_conforms() {
+    let directory = tempfile::tempdir().unwrap();
+    let number = std::sync::atomic::AtomicU32::new(0);
+    conformance::ledger::all(async || {
+        let number = number.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        let path = directory.path().join(format!("{number}.db"));
+        let options = SqliteOptions { path, readers: 2, cache_mb: 8, max_mb: None };
+        SqliteLedger::open(&options, Box::new(Unobserved)).unwrap()
+    })
+    .await;
+}

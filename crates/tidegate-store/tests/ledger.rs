@@ -1,0 +1,142 @@
+//! The SQLite ledger on bad days, and what its constraints refuse even to a wrong program.
+
+#![expect(clippy::unwrap_used, reason = "a test says what it expects by failing")]
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tidegate_store::conformance::{CAMPAIGN, NOW, campaign, claim, item};
+use tidegate_store::data_dir::{DataDir, DataDirError};
+use tidegate_store::ledger::sqlite::{Observer, SqliteLedger, SqliteOptions, Unobserved};
+use tidegate_store::ledger::{Ledger, LedgerError};
+
+fn options(directory: &Path) -> SqliteOptions {
+    SqliteOptions { path: directory.join("ledger.db"), readers: 1, cache_mb: 4, max_mb: None }
+}
+
+#[derive(Clone, Default)]
+struct Troubles(Arc<Mutex<Vec<bool>>>);
+
+impl Observer for Troubles {
+    fn committed(&self, _: usize, _: Duration) {}
+    fn trouble(&self, problem: Option<&LedgerError>) {
+        self.0.lock().push(problem.is_some());
+    }
+}
+
+#[tokio::test]
+async fn a_full_disk_fails_cleanly_and_reads_go_on() {
+    let directory = tempfile::tempdir().unwrap();
+    let troubles = Troubles::default();
+    let small = SqliteOptions { max_mb: Some(1), ..options(directory.path()) };
+    let ledger = SqliteLedger::open(&small, Box::new(troubles.clone())).unwrap();
+    ledger.create_item(item(), None).await.unwrap();
+    ledger.create_campaign(campaign(1_000_000, 1_000_000), None).await.unwrap();
+    let mut recorded = 0_u32;
+    let error = loop {
+        let claims = (1..=500).map(|n| Arc::new(claim((recorded + n).into(), 1, &[recorded + n]))).collect();
+        match ledger.record(u64::from(recorded) + 1, claims, NOW).await {
+            Ok(_) => recorded += 500,
+            Err(error) => break error,
+        }
+    };
+    assert!(matches!(error, LedgerError::Unavailable(_)), "{error}");
+    assert_eq!(troubles.0.lock().last(), Some(&true));
+    assert_eq!(ledger.position().await.unwrap(), u64::from(recorded), "the failed batch left nothing behind");
+    let audit = ledger.audit(CAMPAIGN).await.unwrap().unwrap();
+    assert_eq!((audit.violations.len(), audit.tally.awaiting_payment), (0, recorded));
+}
+
+#[tokio::test]
+async fn the_tables_themselves_refuse_to_oversell() {
+    let directory = tempfile::tempdir().unwrap();
+    let ledger = SqliteLedger::open(&options(directory.path()), Box::new(Unobserved)).unwrap();
+    ledger.create_item(item(), None).await.unwrap();
+    ledger.create_campaign(campaign(2, 1), None).await.unwrap();
+    ledger.record(1, vec![Arc::new(claim(1, 1, &[1]))], NOW).await.unwrap();
+    drop(ledger);
+    let raw = rusqlite::Connection::open(directory.path().join("ledger.db")).unwrap();
+    let refused = |statement: &str| raw.execute(statement, []).unwrap_err().to_string();
+    assert!(refused("INSERT INTO held VALUES (77, 1, 2)").contains("UNIQUE"), "a slot twice");
+    assert!(
+        refused("INSERT INTO held VALUES (77, 3, 2)").contains("does not exist"),
+        "a slot beyond the stock"
+    );
+    assert!(refused("UPDATE campaign SET awaiting = 3").contains("CHECK"), "more units than stock");
+    assert!(refused("UPDATE held_by_user SET units = -1").contains("CHECK"), "a count below zero");
+    raw.execute("INSERT INTO payment VALUES ('p', 'r', 1, 5, 'CNY', 0)", []).unwrap();
+    let refund = "INSERT INTO refund VALUES ('p', 'r', 1, 5, 'CNY', 'x', 0, NULL)";
+    raw.execute(refund, []).unwrap();
+    assert!(refused(refund).contains("UNIQUE"), "two refunds for one payment");
+}
+
+#[tokio::test]
+async fn the_audit_finds_what_is_wrong() {
+    let directory = tempfile::tempdir().unwrap();
+    let ledger = SqliteLedger::open(&options(directory.path()), Box::new(Unobserved)).unwrap();
+    ledger.create_item(item(), None).await.unwrap();
+    ledger.create_campaign(campaign(5, 2), None).await.unwrap();
+    ledger.record(1, vec![Arc::new(claim(1, 1, &[1])), Arc::new(claim(2, 2, &[2]))], NOW).await.unwrap();
+    assert!(ledger.audit(CAMPAIGN).await.unwrap().unwrap().violations.is_empty());
+    let raw = rusqlite::Connection::open(directory.path().join("ledger.db")).unwrap();
+    let spoils = [
+        ("DELETE FROM held WHERE slot = 2", "not held"),
+        ("UPDATE held SET order_id = 2 WHERE slot = 1", "does not have them"),
+        ("UPDATE held_by_user SET units = 3 WHERE user = 1", "above the limit"),
+        ("UPDATE campaign SET awaiting = 1", "tally"),
+        ("UPDATE orders SET state = 'paid' WHERE id = 1", "exactly one payment"),
+        ("DELETE FROM outbox WHERE subject = 1", "outbox"),
+        ("INSERT INTO stock_log VALUES (77, 0, 5, 'restock', 5, NULL, '', 0)", "gaps"),
+        ("UPDATE campaign SET stock = 4", "stock differs"),
+    ];
+    for (spoil, expected) in spoils {
+        let backup = directory.path().join("backup.db");
+        raw.execute("VACUUM INTO ?", [backup.to_str().unwrap()]).unwrap();
+        raw.execute(spoil, []).unwrap();
+        let violations = ledger.audit(CAMPAIGN).await.unwrap().unwrap().violations.join("; ");
+        assert!(violations.contains(expected), "after {spoil}: {violations:?}");
+        restore(&raw, &backup);
+        std::fs::remove_file(&backup).unwrap();
+    }
+    assert!(ledger.audit(CAMPAIGN).await.unwrap().unwrap().violations.is_empty(), "restored");
+}
+
+/// Puts every table back as it was in the copy.
+fn restore(raw: &rusqlite::Connection, backup: &Path) {
+    raw.execute("ATTACH ? AS backup", [backup.to_str().unwrap()]).unwrap();
+    raw.execute_batch(
+        "PRAGMA foreign_keys = OFF; BEGIN;
+         DELETE FROM main.held; DELETE FROM main.campaign; DELETE FROM main.orders; DELETE FROM main.outbox;
+         DELETE FROM main.held_by_user; DELETE FROM main.stock_log;
+         INSERT INTO main.campaign SELECT * FROM backup.campaign;
+         INSERT INTO main.orders SELECT * FROM backup.orders;
+         INSERT INTO main.held SELECT * FROM backup.held;
+         INSERT INTO main.outbox SELECT * FROM backup.outbox;
+         INSERT INTO main.held_by_user SELECT * FROM backup.held_by_user;
+         INSERT INTO main.stock_log SELECT * FROM backup.stock_log;
+         COMMIT; DETACH backup;",
+    )
+    .unwrap();
+}
+
+#[tokio::test]
+async fn a_ledger_of_a_newer_program_is_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    drop(SqliteLedger::open(&options(directory.path()), Box::new(Unobserved)).unwrap());
+    let raw = rusqlite::Connection::open(directory.path().join("ledger.db")).unwrap();
+    raw.pragma_update(None, "user_version", 99).unwrap();
+    drop(raw);
+    let error = SqliteLedger::open(&options(directory.path()), Box::new(Unobserved)).unwrap_err();
+    assert!(error.to_string().contains("newer version"), "{error}");
+}
+
+#[test]
+fn a_second_process_is_kept_out_of_the_data_directory() {
+    let directory = tempfile::tempdir().unwrap();
+    let first = DataDir::lock(directory.path()).unwrap();
+    assert!(matches!(DataDir::lock(directory.path()), Err(DataDirError::InUse(_))));
+    drop(first);
+    DataDir::lock(directory.path()).unwrap();
+}
