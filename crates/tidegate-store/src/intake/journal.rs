@@ -149,6 +149,11 @@ impl Journal {
         self.shared.backlog.lock().end()
     }
 
+    /// The greatest order id among the claims that are not recorded.
+    pub fn highest_order(&self) -> u64 {
+        self.shared.backlog.lock().highest_order()
+    }
+
     pub fn recorded_through(&self) -> Position {
         self.shared.backlog.lock().recorded()
     }

@@ -77,11 +77,13 @@ struct Readers {
 impl SqliteLedger {
     pub fn open(options: &SqliteOptions, observer: Box<dyn Observer>) -> Result<Self, LedgerError> {
         let writer = connection::open_writer(options)?;
-        let readers = (0..options.readers.max(1))
-            .map(|_| connection::open_reader(options))
-            .collect::<Result<Vec<_>, _>>()?;
-        let readers = Readers { idle: Mutex::new(readers), returned: Condvar::new() };
-        Ok(Self { writer: Writer::start(writer, observer)?, readers: Arc::new(readers) })
+        Ok(Self { writer: Writer::start(writer, observer)?, readers: Readers::open(options)? })
+    }
+
+    /// For looking only, beside a running server; every change is refused.
+    pub fn open_to_read(options: &SqliteOptions) -> Result<Self, LedgerError> {
+        let writer = Writer::start(connection::open_reader(options)?, Box::new(Unobserved))?;
+        Ok(Self { writer, readers: Readers::open(options)? })
     }
 
     /// Runs a short query here and now: a few rows by an index.
@@ -106,6 +108,13 @@ impl SqliteLedger {
 }
 
 impl Readers {
+    fn open(options: &SqliteOptions) -> Result<Arc<Self>, LedgerError> {
+        let idle = (0..options.readers.max(1))
+            .map(|_| connection::open_reader(options))
+            .collect::<Result<Vec<_>, _>>()?;
+        Ok(Arc::new(Self { idle: Mutex::new(idle), returned: Condvar::new() }))
+    }
+
     fn with<T>(&self, query: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> Result<T, LedgerError> {
         let connection = {
             let mut idle = self.idle.lock();

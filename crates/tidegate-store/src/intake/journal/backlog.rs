@@ -55,6 +55,10 @@ impl Backlog {
         self.recorded
     }
 
+    pub(super) fn highest_order(&self) -> u64 {
+        self.queue.iter().map(|claim| claim.order.raw()).max().unwrap_or(0)
+    }
+
     pub(super) fn depth(&self) -> usize {
         self.queue.len()
     }

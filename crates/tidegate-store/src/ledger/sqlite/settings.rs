@@ -26,6 +26,11 @@ impl SqliteLedger {
             .await
     }
 
+    /// Writes something harmless, to find out whether writing works.
+    pub async fn probe(&self) -> Result<(), LedgerError> {
+        self.writer.write(|tx| tx.execute("UPDATE intake SET recorded = recorded", []).map(|_| ())).await
+    }
+
     /// The greatest id in use.
     pub fn highest_id(&self) -> Result<u64, LedgerError> {
         self.read(|connection| {

@@ -1,0 +1,124 @@
+//! The command line.
+//!
+//! Exit codes: 0 ok, 1 the verdict is no, 2 wrong usage or configuration. Answers on stdout, logs on stderr.
+
+mod audit;
+mod config;
+mod migrate;
+mod serve;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Args, Parser, Subcommand};
+
+use crate::config::{Config, ConfigError, Sources, load};
+use crate::rehearse;
+
+/// A flash-sale engine: every unit sold exactly once, to the right people, fast; nothing lost whatever crashes.
+#[derive(Debug, Parser)]
+#[command(name = "tidegate", version, args_conflicts_with_subcommands = true)]
+struct Cli {
+    #[command(subcommand)]
+    command: Option<Command>,
+    #[command(flatten)]
+    serve: serve::ServeArgs,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Start the server. This is what happens without a command, too.
+    Serve(serve::ServeArgs),
+    /// Rehearse a sale with virtual buyers and judge it: nothing oversold, undersold or lost, limits kept.
+    Rehearse(rehearse::RehearseArgs),
+    /// Check every promise against the ledger in the data directory.
+    Audit(audit::AuditArgs),
+    /// Bring the ledger in the data directory up to date.
+    Migrate(migrate::MigrateArgs),
+    /// Check or show the configuration.
+    Config(config::ConfigArgs),
+}
+
+/// Where settings come from, for every command that needs them.
+#[derive(Clone, Debug, Default, Args)]
+pub struct SettingsArgs {
+    /// A configuration file.
+    #[arg(long, value_name = "FILE", env = "TIDEGATE_CONFIG")]
+    config: Option<PathBuf>,
+    /// Where to listen.
+    #[arg(long, value_name = "ADDRESS")]
+    listen: Option<String>,
+    /// Where the embedded parts keep their files.
+    #[arg(long, value_name = "DIRECTORY")]
+    data_dir: Option<String>,
+    /// The cluster's database.
+    #[arg(long, value_name = "URL")]
+    database_url: Option<String>,
+    /// The cluster's Redis.
+    #[arg(long, value_name = "URL")]
+    redis_url: Option<String>,
+    /// Fill an empty ledger with demo data.
+    #[arg(long, conflicts_with = "no_demo")]
+    demo: bool,
+    /// Do not.
+    #[arg(long)]
+    no_demo: bool,
+}
+
+impl SettingsArgs {
+    fn sources(&self) -> Sources {
+        let mut flags = Vec::new();
+        let mut say = |key, flag, value: Option<&String>| {
+            flags.extend(value.map(|value| (key, flag, value.clone())));
+        };
+        say("listen", "--listen", self.listen.as_ref());
+        say("data_dir", "--data-dir", self.data_dir.as_ref());
+        say("database_url", "--database-url", self.database_url.as_ref());
+        say("redis_url", "--redis-url", self.redis_url.as_ref());
+        say("demo", "--demo", self.demo.then(|| "on".to_owned()).as_ref());
+        say("demo", "--no-demo", self.no_demo.then(|| "off".to_owned()).as_ref());
+        Sources { file: self.config.clone(), environment: std::env::vars().collect(), flags }
+    }
+
+    fn load(&self) -> Result<(Config, figment::Figment), ConfigError> {
+        load(&self.sources())
+    }
+}
+
+/// How a command ended.
+#[derive(Clone, Copy, Debug)]
+pub enum Verdict {
+    Yes,
+    No,
+}
+
+/// Runs the program.
+pub fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let command = cli.command.unwrap_or(Command::Serve(cli.serve));
+    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => return failed(&error.into()),
+    };
+    let verdict = runtime.block_on(async {
+        match command {
+            Command::Serve(args) => serve::run(args).await,
+            Command::Rehearse(args) => rehearse::run(args).await,
+            Command::Audit(args) => audit::run(args).await,
+            Command::Migrate(args) => migrate::run(args),
+            Command::Config(args) => config::run(args),
+        }
+    });
+    // Threads that are still busy are not waited for: everything that matters is on disk.
+    runtime.shutdown_background();
+    match verdict {
+        Ok(Verdict::Yes) => ExitCode::SUCCESS,
+        Ok(Verdict::No) => ExitCode::from(1),
+        Err(error) => failed(&error),
+    }
+}
+
+fn failed(error: &anyhow::Error) -> ExitCode {
+    eprintln!("tidegate: {error:#}");
+    ExitCode::from(2)
+}

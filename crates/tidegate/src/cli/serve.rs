@@ -1,0 +1,105 @@
+//! `tidegate serve`: opens the parts, answers until told to stop, leaves nothing behind.
+
+use std::net::SocketAddr;
+use std::time::Instant;
+
+use anyhow::Context;
+use clap::Args;
+use serde_json::json;
+use tokio::net::TcpListener;
+use tokio::signal::unix::{SignalKind, signal};
+
+use super::{SettingsArgs, Verdict};
+use crate::clock::Clock;
+use crate::config::Config;
+use crate::embedded::{self, Opened};
+use crate::{demo, http, telemetry, workers};
+
+#[derive(Debug, Args)]
+pub(super) struct ServeArgs {
+    #[command(flatten)]
+    settings: SettingsArgs,
+    /// Print one line of JSON instead of the banner.
+    #[arg(long)]
+    json: bool,
+}
+
+pub(super) async fn run(args: ServeArgs) -> anyhow::Result<Verdict> {
+    let started = Instant::now();
+    let (config, _) = args.settings.load()?;
+    telemetry::start(&config.log)?;
+    let opened = embedded::open(&config, Clock::System).await?;
+    let app = opened.app.clone();
+    app.start().await?;
+    let demo = config.wants_demo() && opened.is_new;
+    if demo {
+        demo::fill(&app).await.context("the demo data could not be made")?;
+    }
+    workers::start(&app);
+    let listener = TcpListener::bind(config.listen).await.with_context(|| {
+        format!("cannot listen on {}; choose another address with --listen", config.listen)
+    })?;
+    let address = listener.local_addr()?;
+    announce(&config, &opened, address, started, args.json);
+    tokio::spawn({
+        let app = app.clone();
+        async move {
+            stop_signal().await;
+            tracing::info!("stopping: finishing what is in flight");
+            app.close();
+        }
+    });
+    let router = http::router(app.clone(), &config.http);
+    http::serve(listener, router, app.clone(), config.http.clone()).await;
+    app.stop().await;
+    tracing::info!("stopped");
+    Ok(Verdict::Yes)
+}
+
+async fn stop_signal() {
+    let wait = |kind| async move {
+        match signal(kind) {
+            Ok(mut signal) => {
+                signal.recv().await;
+            }
+            Err(error) => {
+                tracing::warn!(%error, "a signal cannot be listened for");
+                std::future::pending::<()>().await;
+            }
+        }
+    };
+    tokio::select! {
+        () = wait(SignalKind::terminate()) => {}
+        () = wait(SignalKind::interrupt()) => {}
+    }
+}
+
+/// Says where to look. The admin key is shown this once.
+fn announce(config: &Config, opened: &Opened, address: SocketAddr, started: Instant, as_json: bool) {
+    let url = format!("http://{address}");
+    if as_json {
+        println!("{}", json!({"url": url, "admin_key": opened.new_admin_key, "pid": std::process::id()}));
+        return;
+    }
+    let version = env!("CARGO_PKG_VERSION");
+    let took = started.elapsed().as_secs_f64();
+    println!("\n  Tidegate {version} is ready ({took:.1} s)\n");
+    println!("  API       {url}/v1/sales");
+    println!("  Docs      {url}/docs");
+    println!("  Health    {url}/readyz   {url}/metrics");
+    println!("  Data      {} (embedded)", config.data_dir.display());
+    match &opened.new_admin_key {
+        Some(key) => {
+            println!("  Admin key {key}\n            Shown only now: keep it, or set TIDEGATE_ADMIN_KEY.")
+        }
+        None if config.admin_key.is_empty() => println!("  Admin key the one printed at the first start"),
+        None => println!("  Admin key from the configuration"),
+    }
+    if config.wants_demo() {
+        println!("  Demo      buyers' tokens: {}", demo::BUYERS.join(", "));
+    }
+    if config.test_tokens {
+        println!("  Note      load-test buyers may be minted (TIDEGATE_TEST_TOKENS)");
+    }
+    println!();
+}

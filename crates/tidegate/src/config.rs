@@ -1,0 +1,127 @@
+//! Configuration: compiled-in defaults, then a file, then the environment, then flags.
+//!
+//! What always holds: a key that is not in the defaults is refused with the nearest name that is; every value
+//! knows where it came from.
+
+mod layers;
+mod show;
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use serde::Deserialize;
+
+pub use self::layers::{ConfigError, Flags, Sources, load};
+pub use self::show::{Shown, show};
+
+#[derive(Clone, Debug, Deserialize)]
+pub struct Config {
+    pub listen: SocketAddr,
+    pub data_dir: PathBuf,
+    pub admin_key: String,
+    pub database_url: String,
+    pub redis_url: String,
+    pub test_tokens: bool,
+    pub reveal_codes: bool,
+    pub demo: Demo,
+    pub http: Http,
+    pub journal: Journal,
+    pub ledger: Ledger,
+    pub sales: Sales,
+    pub payment: Payment,
+    pub log: Log,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Demo {
+    Auto,
+    On,
+    Off,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+pub struct Http {
+    pub max_connections: usize,
+    pub max_streams: usize,
+    pub max_body_bytes: usize,
+    pub header_timeout_ms: u64,
+    pub body_timeout_ms: u64,
+    pub write_timeout_ms: u64,
+    pub drain_timeout_ms: u64,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+pub struct Journal {
+    pub segment_mb: u32,
+    pub max_unrecorded: usize,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+pub struct Ledger {
+    pub readers: usize,
+    pub cache_mb: u32,
+    pub max_mb: u32,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+pub struct Sales {
+    pub require_approval: bool,
+    pub answer_within_ms: u64,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+pub struct Payment {
+    pub sandbox_delay_ms: u64,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+pub struct Log {
+    pub format: LogFormat,
+    pub level: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum LogFormat {
+    Pretty,
+    Json,
+}
+
+impl Config {
+    /// Whether to fill an empty ledger with demo data.
+    pub fn wants_demo(&self) -> bool {
+        match self.demo {
+            Demo::On => true,
+            Demo::Off => false,
+            Demo::Auto => self.listen.ip().is_loopback(),
+        }
+    }
+
+    /// What no type can say.
+    fn check(&self) -> Result<(), String> {
+        let wrong = |key: &str, what: &str| Err(format!("{key} {what}"));
+        if !self.admin_key.is_empty() && self.admin_key.len() < 16 {
+            return wrong("admin_key", "must have at least 16 characters");
+        }
+        if !self.database_url.is_empty() || !self.redis_url.is_empty() {
+            return wrong(
+                "database_url and redis_url",
+                "are for the cluster, which this version does not have yet",
+            );
+        }
+        if self.http.max_connections == 0 {
+            return wrong("http.max_connections", "must be at least 1");
+        }
+        if !(1..=1024).contains(&self.journal.segment_mb) {
+            return wrong("journal.segment_mb", "must be between 1 and 1024");
+        }
+        if !(1..=10_000_000).contains(&self.journal.max_unrecorded) {
+            return wrong("journal.max_unrecorded", "must be between 1 and 10000000");
+        }
+        if !(1..=64).contains(&self.ledger.readers) {
+            return wrong("ledger.readers", "must be between 1 and 64");
+        }
+        Ok(())
+    }
+}

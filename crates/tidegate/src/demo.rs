@@ -1,0 +1,84 @@
+//! Demo data for an empty ledger: a live sale, one that starts in two minutes, one that is sold out; and three buyers
+//! whose tokens are known, so that the first order is one line away.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tidegate_core::campaign::Step;
+use tidegate_core::{Campaign, Money, Protect, Window};
+use tidegate_store::ledger::Actor;
+
+use crate::ops::items::ItemTerms;
+use crate::ops::sales::SaleTerms;
+use crate::ops::{App, Refusal};
+
+/// Anybody who can reach a demo server may act as these.
+pub const BUYERS: [&str; 3] = ["demo-buyer-1", "demo-buyer-2", "demo-buyer-3"];
+
+const DAY: Duration = Duration::from_secs(24 * 3600);
+const YEARS: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
+
+/// Fills the ledger through the same use cases everybody calls.
+pub async fn fill(app: &Arc<App>) -> Result<(), Refusal> {
+    let tokens = BUYERS.map(str::to_owned);
+    app.create_buyers("demo", &tokens, YEARS, None).await?;
+    let sold_out = sale(
+        app,
+        "Vinyl: Live at the Harbour",
+        "The last three copies. They are gone.",
+        4_500,
+        3,
+        1,
+        Duration::ZERO,
+    )
+    .await?;
+    for token in BUYERS {
+        let buyer = app.buyer(Some(token))?;
+        let order = app.place(buyer, &sold_out, 1, None).await?.order;
+        app.pay(buyer, order.id).await?;
+    }
+    let soon = Duration::from_secs(120);
+    let text = "Starts two minutes after the first start of this server.";
+    sale(app, "Trail running shoes", text, 39_900, 50, 2, soon).await?;
+    let text = "Hot-swappable, 87 keys. Buy one: nothing is charged.";
+    sale(app, "Mechanical keyboard", text, 19_900, 100, 10, Duration::ZERO).await?;
+    Ok(())
+}
+
+async fn sale(
+    app: &Arc<App>,
+    name: &str,
+    description: &str,
+    amount: i64,
+    stock: u32,
+    per_user_limit: u32,
+    starts_in: Duration,
+) -> Result<Campaign, Refusal> {
+    let currency = "CNY".parse().map_err(|_| Refusal::Unavailable("CNY is not a currency".into()))?;
+    let price = Money { amount, currency };
+    let list_price = Money { amount: amount * 3 / 2, currency };
+    let item = app
+        .create_item(
+            ItemTerms {
+                name: name.into(),
+                description: description.into(),
+                price: list_price,
+                image_url: None,
+            },
+            None,
+        )
+        .await?;
+    let starts_at = app.now() + starts_in;
+    let terms = SaleTerms {
+        item: item.id,
+        price,
+        stock,
+        window: Window { starts_at, ends_at: starts_at + 30 * DAY },
+        per_user_limit,
+        pay_within_s: 15 * 60,
+        shards: 1,
+        protect: Protect::default(),
+    };
+    let draft = app.create_sale(terms, None).await?;
+    app.step(draft.id, Step::Publish { approval_required: false }, Actor::Operator, None).await
+}

@@ -1,0 +1,151 @@
+//! Builds the embedded backends from the configuration: the only place that knows which ones there are.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context;
+use tidegate_core::Claim;
+use tidegate_store::data_dir::DataDir;
+use tidegate_store::gate::memory::MemoryGate;
+use tidegate_store::intake::journal::disk::{Disk, RealDisk};
+use tidegate_store::intake::journal::{self, Journal, JournalOptions, Written};
+use tidegate_store::ledger::sqlite::{self, SqliteLedger, SqliteOptions};
+use tidegate_store::ledger::{Ledger, LedgerError};
+
+use crate::chance::{self, Secret, digest};
+use crate::clock::Clock;
+use crate::config::Config;
+use crate::health::{Health, Part};
+use crate::metrics::Metrics;
+use crate::ops::payments::{Provider, Sandbox};
+use crate::ops::{App, Parts, Rules};
+
+/// The app, and what must live as long as it.
+#[derive(Debug)]
+pub struct Opened {
+    pub app: Arc<App>,
+    /// Set the first time only.
+    pub new_admin_key: Option<String>,
+    /// Nothing was ever written to this ledger.
+    pub is_new: bool,
+    _data_dir: DataDir,
+}
+
+/// Opens or creates everything in the data directory. The app still has to be started.
+pub async fn open(config: &Config, clock: Clock) -> anyhow::Result<Opened> {
+    open_on(config, clock, Box::new(RealDisk)).await
+}
+
+/// The same with the journal on a disk of the caller's.
+pub async fn open_on(config: &Config, clock: Clock, disk: Box<dyn Disk>) -> anyhow::Result<Opened> {
+    let data_dir = DataDir::lock(&config.data_dir)?;
+    let (health, metrics) = (Arc::new(Health::starting()), Arc::new(Metrics::default()));
+    let gate = Arc::new(MemoryGate::default());
+    let watch = Watch { health: health.clone(), metrics: metrics.clone(), gate: gate.clone() };
+    let ledger = Arc::new(SqliteLedger::open(&ledger_options(config), Box::new(watch.clone()))?);
+    let is_new = ledger.setting("secret")?.is_none();
+    let secret = kept(ledger.setting_or("secret", chance::secret()?.to_vec()).await?)?;
+    let (admin_key_digest, new_admin_key) = admin_key(config, &ledger).await?;
+    let options = JournalOptions {
+        directory: config.data_dir.join("journal"),
+        segment_bytes: u64::from(config.journal.segment_mb) << 20,
+        max_unrecorded: config.journal.max_unrecorded,
+    };
+    let journal = Arc::new(Journal::open(options, ledger.position().await?, disk, Box::new(watch))?);
+    let app = App::new(Parts {
+        highest_id: ledger.highest_id()?.max(journal.highest_order()),
+        provider: Provider::Sandbox(Sandbox {
+            delay: Duration::from_millis(config.payment.sandbox_delay_ms),
+        }),
+        rules: Rules {
+            test_tokens: config.test_tokens,
+            require_approval: config.sales.require_approval,
+            answer_within: Duration::from_millis(config.sales.answer_within_ms),
+            max_streams: config.http.max_streams,
+        },
+        gate,
+        journal,
+        ledger,
+        clock,
+        health,
+        metrics,
+        secret,
+        admin_key_digest,
+    });
+    Ok(Opened { app, new_admin_key, is_new, _data_dir: data_dir })
+}
+
+pub fn ledger_options(config: &Config) -> SqliteOptions {
+    SqliteOptions {
+        path: sqlite::path_in(&config.data_dir),
+        readers: config.ledger.readers,
+        cache_mb: config.ledger.cache_mb,
+        max_mb: Some(config.ledger.max_mb).filter(|max| *max > 0),
+    }
+}
+
+/// The digest of the key in force, and the key itself if it was just made.
+async fn admin_key(config: &Config, ledger: &SqliteLedger) -> anyhow::Result<(Secret, Option<String>)> {
+    if !config.admin_key.is_empty() {
+        return Ok((digest(&[config.admin_key.as_bytes()]), None));
+    }
+    if let Some(stored) = ledger.setting("admin_key_digest")? {
+        return Ok((kept(stored)?, None));
+    }
+    let key = chance::token("ta_", &chance::secret()?);
+    let digest = digest(&[key.as_bytes()]);
+    ledger.setting_or("admin_key_digest", digest.to_vec()).await?;
+    Ok((digest, Some(key)))
+}
+
+fn kept(bytes: Vec<u8>) -> anyhow::Result<Secret> {
+    bytes.try_into().ok().context("a secret in the ledger does not have 32 bytes")
+}
+
+/// Watches the backends: health, metrics, and units that go back to the gate.
+#[derive(Clone)]
+struct Watch {
+    health: Arc<Health>,
+    metrics: Arc<Metrics>,
+    gate: Arc<MemoryGate>,
+}
+
+impl journal::Observer for Watch {
+    #[expect(clippy::cast_precision_loss, reason = "batches are small")]
+    fn written(&self, written: Written) {
+        self.metrics.journal_batch.observe(written.claims as f64);
+        self.metrics.journal_seconds.observe(written.took.as_secs_f64());
+    }
+
+    fn refused(&self, claims: &[Arc<Claim>]) {
+        for claim in claims {
+            self.gate.forget(claim);
+        }
+    }
+
+    fn failed(&self, reason: &str) {
+        let problem = format!("the journal failed and the process must be restarted: {reason}");
+        self.health.set(Part::Journal, Some(&problem));
+    }
+
+    fn room(&self, problem: Option<&str>) {
+        if problem.is_some() || !self.health.is_ready() {
+            let problem = problem.map(|problem| format!("the journal has no room: {problem}"));
+            self.health.set(Part::Journal, problem.as_deref());
+        }
+    }
+}
+
+impl sqlite::Observer for Watch {
+    #[expect(clippy::cast_precision_loss, reason = "groups are small")]
+    fn committed(&self, changes: usize, took: Duration) {
+        self.metrics.ledger_batch.observe(changes as f64);
+        self.metrics.ledger_seconds.observe(took.as_secs_f64());
+    }
+
+    fn trouble(&self, problem: Option<&LedgerError>) {
+        if problem.is_some() || !self.health.is_ready() {
+            self.health.set(Part::Ledger, problem.map(ToString::to_string).as_deref());
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! The HTTP side: reads requests, asks the use cases, shapes answers. No rule lives here.
+
+mod admin_orders;
+mod admin_sales;
+mod input;
+mod items;
+mod listener;
+mod orders;
+mod problem;
+mod sales;
+mod shapes;
+mod socket;
+mod stream;
+mod system;
+mod terms;
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use axum::Router;
+use axum::extract::{MatchedPath, Request, State};
+use axum::http::StatusCode;
+use axum::middleware::{self, Next};
+use axum::response::{IntoResponse, Redirect, Response};
+use tower_http::catch_panic::CatchPanicLayer;
+use utoipa::OpenApi;
+use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_swagger_ui::SwaggerUi;
+
+use self::input::Bounds;
+pub use self::listener::serve;
+use self::problem::Problem;
+use crate::config::Http;
+use crate::metrics::RequestLabels;
+use crate::ops::App;
+
+/// What every handler works with.
+#[derive(Clone, Debug)]
+pub struct Site {
+    app: Arc<App>,
+    bounds: Bounds,
+}
+
+#[derive(OpenApi)]
+#[openapi(
+    info(
+        title = "Tidegate",
+        description = "A flash-sale engine: every unit sold exactly once. Errors are RFC 9457 problems with a stable \
+                       `code`. Money is in minor units, times are RFC 3339 in UTC, ids are opaque strings.",
+    ),
+    tags(
+        (name = "buyers", description = "What buyers call, with their bearer token"),
+        (name = "operators", description = "What operators call, with the admin key as bearer token"),
+        (name = "system", description = "What machines call"),
+    ),
+    components(schemas(Problem))
+)]
+struct Api;
+
+/// Every route, with the document that describes them.
+pub fn router(app: Arc<App>, settings: &Http) -> Router {
+    let bounds = Bounds {
+        max_body_bytes: settings.max_body_bytes,
+        body_timeout: Duration::from_millis(settings.body_timeout_ms),
+    };
+    let site = Site { app, bounds };
+    let (router, api) = api().split_for_parts();
+    let docs: Router<Site> = SwaggerUi::new("/docs").url("/openapi.json", api).into();
+    router
+        .merge(docs)
+        .route("/", axum::routing::get(|| async { Redirect::temporary("/docs") }))
+        .fallback(async || Problem::new(StatusCode::NOT_FOUND, "not_found", "There is no such address."))
+        .method_not_allowed_fallback(async || {
+            let detail = "This address does not take this method.";
+            Problem::new(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", detail)
+        })
+        .layer(CatchPanicLayer::custom(|_| {
+            Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", "Something broke here.")
+                .into_response()
+        }))
+        .layer(middleware::from_fn_with_state(site.clone(), count))
+        .with_state(site)
+}
+
+fn api() -> OpenApiRouter<Site> {
+    let mut api = Api::openapi();
+    let bearer = SecurityScheme::Http(HttpBuilder::new().scheme(HttpAuthScheme::Bearer).build());
+    if let Some(components) = api.components.as_mut() {
+        components.add_security_scheme("bearer", bearer);
+    }
+    OpenApiRouter::with_openapi(api)
+        .merge(items::routes())
+        .merge(sales::routes())
+        .merge(orders::routes())
+        .merge(stream::routes())
+        .merge(admin_sales::routes())
+        .merge(admin_orders::routes())
+        .merge(system::routes())
+}
+
+async fn count(State(site): State<Site>, request: Request, next: Next) -> Response {
+    let started = Instant::now();
+    let route = request.extensions().get::<MatchedPath>().map_or("other", MatchedPath::as_str).to_owned();
+    let method = request.method().as_str().to_owned();
+    let response = next.run(request).await;
+    let status = response.status().as_u16();
+    site.app.metrics.requests.get_or_create(&RequestLabels { route, method, status }).inc();
+    site.app.metrics.request_seconds.observe(started.elapsed().as_secs_f64());
+    response
+}

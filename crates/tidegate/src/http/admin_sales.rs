@@ -1,0 +1,216 @@
+//! Sales, as operators run them.
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use serde::{Deserialize, Serialize};
+use tidegate_core::campaign::Step;
+use tidegate_core::limits::MAX_STOCK;
+use tidegate_core::{Campaign, CampaignId};
+use tidegate_store::ledger::Actor;
+use utoipa::ToSchema;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use super::Site;
+use super::input::{Asked, Id, Input, Key, Operator, PageQuery};
+use super::problem::Problem;
+use super::shapes::{AdminSaleShape, AuditShape, PageShape};
+use super::terms::{Checks, SaleInput};
+use crate::ops::sales::{RESTOCK_SCOPE, SALES_SCOPE};
+
+pub(super) fn routes() -> OpenApiRouter<Site> {
+    OpenApiRouter::new()
+        .routes(routes!(create, list))
+        .routes(routes!(show, edit))
+        .routes(routes!(submit))
+        .routes(routes!(approve))
+        .routes(routes!(refuse))
+        .routes(routes!(publish))
+        .routes(routes!(pause))
+        .routes(routes!(resume))
+        .routes(routes!(close))
+        .routes(routes!(reopen))
+        .routes(routes!(restock))
+        .routes(routes!(audit))
+}
+
+fn shape(site: &Site, sale: &Campaign) -> Result<AdminSaleShape, Problem> {
+    Ok(AdminSaleShape::of(&site.app, sale, site.app.counters(sale)?))
+}
+
+/// Drafts a sale.
+#[utoipa::path(post, path = "/v1/admin/sales", tag = "operators", request_body = SaleInput,
+    params(("Idempotency-Key" = Option<String>, Header)), security(("bearer" = [])),
+    responses((status = 201, body = AdminSaleShape), (status = 401, body = Problem), (status = 422, body = Problem)))]
+async fn create(
+    State(site): State<Site>,
+    _: Operator,
+    key: Key,
+    input: Input<SaleInput>,
+) -> Result<Response, Problem> {
+    let remember = key.remember(SALES_SCOPE, "", input.fingerprint);
+    let sale = site.app.create_sale(input.value.check(&site.app)?, remember).await?;
+    let location = format!("/v1/admin/sales/{}", site.app.print(sale.id));
+    Ok((StatusCode::CREATED, [(header::LOCATION, location)], Json(shape(&site, &sale)?)).into_response())
+}
+
+/// All sales, drafts included, newest first.
+#[utoipa::path(get, path = "/v1/admin/sales", tag = "operators", params(PageQuery), security(("bearer" = [])),
+    responses((status = 200, body = PageShape<AdminSaleShape>), (status = 401, body = Problem)))]
+async fn list(
+    State(site): State<Site>,
+    _: Operator,
+    Asked(query): Asked<PageQuery>,
+) -> Result<Json<PageShape<AdminSaleShape>>, Problem> {
+    let page = query.page(&site.app, CampaignId::raw)?;
+    let sales = site.app.all_sales(page)?;
+    let shapes = sales
+        .into_iter()
+        .map(|sale| shape(&site, &sale).map(|shape| (sale.id, shape)))
+        .collect::<Result<Vec<_>, _>>()?;
+    Ok(Json(PageShape::of(shapes, page.limit, |(id, _)| site.app.print(*id), |(_, shape)| shape)))
+}
+
+/// One sale with its counters.
+#[utoipa::path(get, path = "/v1/admin/sales/{id}", tag = "operators", params(("id" = String, Path)),
+    security(("bearer" = [])),
+    responses((status = 200, body = AdminSaleShape), (status = 401, body = Problem), (status = 404, body = Problem)))]
+async fn show(
+    State(site): State<Site>,
+    _: Operator,
+    Id(id): Id<CampaignId>,
+) -> Result<Json<AdminSaleShape>, Problem> {
+    Ok(Json(shape(&site, &site.app.campaign(id)?)?))
+}
+
+/// Replaces a draft's terms.
+#[utoipa::path(put, path = "/v1/admin/sales/{id}", tag = "operators", params(("id" = String, Path)),
+    request_body = SaleInput, security(("bearer" = [])),
+    responses((status = 200, body = AdminSaleShape), (status = 401, body = Problem), (status = 404, body = Problem),
+              (status = 409, body = Problem), (status = 422, body = Problem)))]
+async fn edit(
+    State(site): State<Site>,
+    _: Operator,
+    Id(id): Id<CampaignId>,
+    input: Input<SaleInput>,
+) -> Result<Json<AdminSaleShape>, Problem> {
+    let sale = site.app.edit_sale(id, input.value.check(&site.app)?).await?;
+    Ok(Json(shape(&site, &sale)?))
+}
+
+/// One endpoint per step of the lifecycle: they differ in nothing but the step.
+macro_rules! steps {
+    ($($(#[$doc:meta])* $name:ident $path:literal $step:expr;)*) => {$(
+        $(#[$doc])*
+        #[utoipa::path(post, path = $path, tag = "operators", params(("id" = String, Path)), security(("bearer" = [])),
+            responses((status = 200, body = AdminSaleShape), (status = 401, body = Problem),
+                      (status = 404, body = Problem), (status = 409, body = Problem)))]
+        async fn $name(
+            State(site): State<Site>,
+            _: Operator,
+            Id(id): Id<CampaignId>,
+        ) -> Result<Json<AdminSaleShape>, Problem> {
+            let step: fn(&Site) -> Step = $step;
+            take(&site, id, step(&site)).await
+        }
+    )*};
+}
+
+steps! {
+    /// Hands a draft in for approval.
+    submit "/v1/admin/sales/{id}/submit" |_| Step::Submit;
+    /// Approves what was handed in.
+    approve "/v1/admin/sales/{id}/approve" |_| Step::Approve;
+    /// Sends it back to be edited.
+    refuse "/v1/admin/sales/{id}/refuse" |_| Step::Refuse;
+    /// Publishes a sale: its stock is loaded, and it opens and closes at its times.
+    publish "/v1/admin/sales/{id}/publish" |site| Step::Publish { approval_required: site.app.rules.require_approval };
+    /// Stops selling; after this returns nothing more is sold.
+    pause "/v1/admin/sales/{id}/pause" |_| Step::Pause;
+    /// Goes on selling.
+    resume "/v1/admin/sales/{id}/resume" |_| Step::Resume;
+    /// Ends a sale before its time. Unpaid orders may still be paid.
+    close "/v1/admin/sales/{id}/close" |_| Step::Close;
+}
+
+async fn take(site: &Site, id: CampaignId, step: Step) -> Result<Json<AdminSaleShape>, Problem> {
+    let sale = site.app.step(id, step, Actor::Operator, None).await?;
+    Ok(Json(shape(site, &sale)?))
+}
+
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+struct ReopenInput {
+    #[schema(example = "2026-12-01T12:00:00Z")]
+    ends_at: String,
+}
+
+/// Opens a closed sale again until a new end, with what is left of its stock.
+#[utoipa::path(post, path = "/v1/admin/sales/{id}/reopen", tag = "operators", params(("id" = String, Path)),
+    request_body = ReopenInput, security(("bearer" = [])),
+    responses((status = 200, body = AdminSaleShape), (status = 401, body = Problem), (status = 404, body = Problem),
+              (status = 409, body = Problem), (status = 422, body = Problem)))]
+async fn reopen(
+    State(site): State<Site>,
+    _: Operator,
+    Id(id): Id<CampaignId>,
+    input: Input<ReopenInput>,
+) -> Result<Json<AdminSaleShape>, Problem> {
+    let mut checks = Checks::default();
+    let ends_at = checks.moment("ends_at", &input.value.ends_at);
+    let ends_at = checks.done(ends_at)?;
+    take(&site, id, Step::Reopen { ends_at }).await
+}
+
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+struct RestockInput {
+    /// Units to add; negative to take free ones out of sale.
+    #[schema(example = 100)]
+    units: i64,
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+struct RestockedShape {
+    #[serde(flatten)]
+    sale: AdminSaleShape,
+    /// By how many units the stock changed: fewer than asked where fewer were free.
+    units_changed: i64,
+}
+
+/// Adds units to a running sale, or takes free ones out.
+#[utoipa::path(post, path = "/v1/admin/sales/{id}/restock", tag = "operators", request_body = RestockInput,
+    params(("id" = String, Path), ("Idempotency-Key" = Option<String>, Header)), security(("bearer" = [])),
+    responses((status = 200, body = RestockedShape), (status = 401, body = Problem), (status = 404, body = Problem),
+              (status = 409, body = Problem), (status = 422, body = Problem)))]
+async fn restock(
+    State(site): State<Site>,
+    _: Operator,
+    Id(id): Id<CampaignId>,
+    key: Key,
+    input: Input<RestockInput>,
+) -> Result<Json<RestockedShape>, Problem> {
+    let units = input.value.units;
+    if units == 0 || units.unsigned_abs() > MAX_STOCK.into() {
+        let mut checks = Checks::default();
+        checks.wrong("units", format!("must be between -{MAX_STOCK} and {MAX_STOCK}, and not 0"));
+        checks.done::<()>(None)?;
+    }
+    let remember = key.remember(RESTOCK_SCOPE, &site.app.print(id), input.fingerprint);
+    let (sale, units_changed) = site.app.restock(id, units, remember).await?;
+    Ok(Json(RestockedShape { sale: shape(&site, &sale)?, units_changed }))
+}
+
+/// Checks every promise about a sale against what is recorded, and the gate against the ledger.
+#[utoipa::path(get, path = "/v1/admin/sales/{id}/audit", tag = "operators", params(("id" = String, Path)),
+    security(("bearer" = [])),
+    responses((status = 200, body = AuditShape), (status = 401, body = Problem), (status = 404, body = Problem)))]
+async fn audit(
+    State(site): State<Site>,
+    _: Operator,
+    Id(id): Id<CampaignId>,
+) -> Result<Json<AuditShape>, Problem> {
+    Ok(Json(site.app.audit(id).await?.into()))
+}

@@ -1,0 +1,250 @@
+//! What clients send, read strictly: bodies within bounds of size and time, no unknown fields, ids that are ids.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use axum::body::{Body, Bytes};
+use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, StatusCode, header};
+use http_body_util::{BodyExt, LengthLimitError, Limited};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use tidegate_core::limits::MAX_IDEMPOTENCY_KEY;
+use tidegate_core::public_id::Public;
+use tidegate_core::{IdempotencyKey, Rejection, UserId};
+use tidegate_store::ledger::{Page, Remember};
+use utoipa::IntoParams;
+
+use super::Site;
+use super::problem::Problem;
+use crate::chance::short_digest;
+use crate::ops::App;
+
+/// Bounds on what is read.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Bounds {
+    pub max_body_bytes: usize,
+    pub body_timeout: Duration,
+}
+
+/// A JSON body, and a digest of its bytes.
+pub(super) struct Input<T> {
+    pub(super) value: T,
+    pub(super) fingerprint: [u8; 16],
+}
+
+impl<T: DeserializeOwned> FromRequest<Site> for Input<T> {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, site: &Site) -> Result<Self, Problem> {
+        let (parts, body) = request.into_parts();
+        let bytes = read_body(&parts.headers, body, site.bounds).await?;
+        Ok(Self { value: parse(&bytes)?, fingerprint: short_digest(&[&bytes]) })
+    }
+}
+
+/// Reads and checks a JSON body.
+pub(super) async fn json<T: DeserializeOwned>(
+    headers: &HeaderMap,
+    body: Body,
+    bounds: Bounds,
+) -> Result<T, Problem> {
+    parse(&read_body(headers, body, bounds).await?)
+}
+
+async fn read_body(headers: &HeaderMap, body: Body, bounds: Bounds) -> Result<Bytes, Problem> {
+    let too_large = || {
+        let detail = format!("The body may have at most {} bytes.", bounds.max_body_bytes);
+        Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "body_too_large", detail)
+    };
+    let length: Option<usize> =
+        headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
+    if length.is_some_and(|length| length > bounds.max_body_bytes) {
+        return Err(too_large());
+    }
+    let kind = headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or("");
+    let essence = kind.split(';').next().unwrap_or("").trim();
+    if !essence.eq_ignore_ascii_case("application/json") {
+        let detail = "Send JSON with the header Content-Type: application/json.";
+        return Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported_media_type", detail));
+    }
+    let read = Limited::new(body, bounds.max_body_bytes).collect();
+    match tokio::time::timeout(bounds.body_timeout, read).await {
+        Err(_) => {
+            let detail = "The body did not arrive in time.";
+            Err(Problem::new(StatusCode::REQUEST_TIMEOUT, "body_timeout", detail))
+        }
+        Ok(Err(error)) if error.is::<LengthLimitError>() => Err(too_large()),
+        Ok(Err(_)) => Err(Problem::new(StatusCode::BAD_REQUEST, "malformed_body", "The body broke off.")),
+        Ok(Ok(body)) => Ok(body.to_bytes()),
+    }
+}
+
+fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
+    let mut reader = serde_json::Deserializer::from_slice(bytes);
+    let value = serde_path_to_error::deserialize(&mut reader).map_err(|error| {
+        let field = error.path().to_string();
+        let inner = error.into_inner();
+        if inner.is_data() { wrong_field(&field, &inner) } else { malformed(&inner) }
+    })?;
+    reader.end().map_err(|error| malformed(&error))?;
+    Ok(value)
+}
+
+fn malformed(error: &serde_json::Error) -> Problem {
+    Problem::new(StatusCode::BAD_REQUEST, "malformed_json", format!("The body is not JSON: {error}."))
+}
+
+/// Names the field: its path, or the one the message speaks of, or the body as a whole.
+fn wrong_field(path: &str, error: &serde_json::Error) -> Problem {
+    let message = error.to_string();
+    let what = message.split(" at line ").next().unwrap_or(&message).to_owned();
+    let named = what.strip_prefix("missing field `").or_else(|| what.strip_prefix("unknown field `"));
+    let named = named.and_then(|rest| rest.split('`').next());
+    let field = match (path, named) {
+        (".", Some(named)) => named.to_owned(),
+        (".", None) => "body".to_owned(),
+        (path, Some(named)) if path.rsplit('.').next() != Some(named) => format!("{path}.{named}"),
+        (path, _) => path.to_owned(),
+    };
+    Problem::invalid(BTreeMap::from([(field, what)]))
+}
+
+/// The id in the path. What is no id names nothing.
+pub(super) struct Id<T>(pub(super) T);
+
+impl<T: Public + Send> FromRequestParts<Site> for Id<T> {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, site: &Site) -> Result<Self, Problem> {
+        let text = Path::<String>::from_request_parts(parts, site).await.map_err(|_| Rejection::NotFound)?;
+        site.app.parse(&text.0).map(Self).ok_or_else(|| Rejection::NotFound.into())
+    }
+}
+
+/// The buyer whose token the request carries.
+pub(super) struct Buyer(pub(super) UserId);
+
+impl FromRequestParts<Site> for Buyer {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, site: &Site) -> Result<Self, Problem> {
+        Ok(Self(site.app.buyer(bearer(&parts.headers))?))
+    }
+}
+
+/// Proof that the request carries the operators' key.
+pub(super) struct Operator;
+
+impl FromRequestParts<Site> for Operator {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, site: &Site) -> Result<Self, Problem> {
+        site.app.operator(bearer(&parts.headers))?;
+        Ok(Self)
+    }
+}
+
+pub(super) fn bearer(headers: &HeaderMap) -> Option<&str> {
+    let value = headers.get(header::AUTHORIZATION)?.to_str().ok()?;
+    let (scheme, token) = value.split_once(' ')?;
+    scheme.eq_ignore_ascii_case("bearer").then_some(token.trim())
+}
+
+/// The request's idempotency key, if it has one.
+pub(super) fn idempotency_key(headers: &HeaderMap) -> Result<Option<IdempotencyKey>, Problem> {
+    let Some(value) = headers.get("idempotency-key") else { return Ok(None) };
+    let text = value.to_str().ok().filter(|text| (1..=MAX_IDEMPOTENCY_KEY).contains(&text.len()));
+    let text = text.ok_or_else(|| {
+        let what = format!("must have 1 to {MAX_IDEMPOTENCY_KEY} printable ASCII characters");
+        Problem::invalid(BTreeMap::from([("Idempotency-Key".to_owned(), what)]))
+    })?;
+    Ok(Some(App::key(text)))
+}
+
+/// An operator's key with what it stands for.
+pub(super) struct Key(Option<IdempotencyKey>);
+
+impl Key {
+    /// `about` tells requests apart that differ in more than their body.
+    pub(super) fn remember(
+        self,
+        scope: &'static str,
+        about: &str,
+        fingerprint: [u8; 16],
+    ) -> Option<Remember> {
+        let fingerprint = short_digest(&[about.as_bytes(), &fingerprint]);
+        self.0.map(|key| Remember { scope, key, fingerprint })
+    }
+}
+
+impl FromRequestParts<Site> for Key {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, _: &Site) -> Result<Self, Problem> {
+        idempotency_key(&parts.headers).map(Self)
+    }
+}
+
+#[derive(Debug, Default, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(deny_unknown_fields)]
+pub(super) struct PageQuery {
+    /// How many at most: 1 to 1000, 50 if not said.
+    #[param(value_type = Option<u32>)]
+    pub(super) limit: Option<String>,
+    /// The `next` of the page before.
+    pub(super) cursor: Option<String>,
+}
+
+const DEFAULT_LIMIT: u32 = 50;
+const MAX_LIMIT: u32 = 1000;
+
+impl PageQuery {
+    pub(super) fn page<T: Public>(&self, app: &App, raw: impl Fn(T) -> u64) -> Result<Page, Problem> {
+        let before = match &self.cursor {
+            Some(cursor) => Some(raw(app.parse(cursor).ok_or_else(not_a_cursor)?)),
+            None => None,
+        };
+        Ok(Page { before, limit: self.limit()? })
+    }
+
+    /// For lists whose rows have plain numbers.
+    pub(super) fn numbered(&self) -> Result<Page, Problem> {
+        let before = match &self.cursor {
+            Some(cursor) => Some(cursor.parse().map_err(|_| not_a_cursor())?),
+            None => None,
+        };
+        Ok(Page { before, limit: self.limit()? })
+    }
+
+    fn limit(&self) -> Result<u32, Problem> {
+        let Some(text) = &self.limit else { return Ok(DEFAULT_LIMIT) };
+        text.parse().ok().filter(|limit| (1..=MAX_LIMIT).contains(limit)).ok_or_else(|| {
+            let what = format!("must be a number between 1 and {MAX_LIMIT}");
+            Problem::invalid(BTreeMap::from([("limit".to_owned(), what)]))
+        })
+    }
+}
+
+fn not_a_cursor() -> Problem {
+    let what = "must be the `next` of an earlier page".to_owned();
+    Problem::invalid(BTreeMap::from([("cursor".to_owned(), what)]))
+}
+
+/// A query string, read strictly.
+pub(super) struct Asked<T>(pub(super) T);
+
+impl<T: DeserializeOwned> FromRequestParts<Site> for Asked<T> {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, site: &Site) -> Result<Self, Problem> {
+        match Query::<T>::from_request_parts(parts, site).await {
+            Ok(Query(asked)) => Ok(Self(asked)),
+            Err(rejection) => {
+                Err(Problem::invalid(BTreeMap::from([("query".to_owned(), rejection.body_text())])))
+            }
+        }
+    }
+}

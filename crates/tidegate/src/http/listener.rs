@@ -1,0 +1,97 @@
+//! The accept loop: connections within a bound, each with its timeouts, and an orderly end.
+//!
+//! Our own because the usual one installs no timer, and without a timer no client ever times out.
+
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
+use tokio::io::AsyncWriteExt;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+
+use super::socket::Socket;
+use crate::config::Http;
+use crate::ops::App;
+
+/// Requests whose headers do not fit are refused.
+const HEADER_BYTES: usize = 32 << 10;
+/// After an accept that failed, for want of file descriptors for instance.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
+const FULL: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/problem+json\r\n\
+    retry-after: 1\r\nconnection: close\r\ncontent-length: 136\r\n\r\n\
+    {\"type\":\"about:blank\",\"title\":\"Service Unavailable\",\"status\":503,\"code\":\"busy\",\
+    \"detail\":\"Too many connections; try again in a moment.\"}";
+
+/// Serves until the app closes, then lets requests in flight finish, within a bound.
+pub async fn serve(listener: TcpListener, router: Router, app: Arc<App>, settings: Http) {
+    let places = Arc::new(Semaphore::new(settings.max_connections));
+    let mut closed = pin!(app.closed());
+    loop {
+        let accepted = tokio::select! {
+            accepted = listener.accept() => accepted,
+            () = &mut closed => break,
+        };
+        let stream = match accepted {
+            Ok((stream, _)) => stream,
+            Err(error) => {
+                tracing::warn!(%error, "a connection could not be accepted");
+                tokio::time::sleep(ACCEPT_PAUSE).await;
+                continue;
+            }
+        };
+        let Ok(place) = places.clone().try_acquire_owned() else {
+            app.metrics.refused_connections.inc();
+            tokio::spawn(refuse(stream));
+            continue;
+        };
+        let (router, app, settings) = (router.clone(), app.clone(), settings.clone());
+        tokio::spawn(async move {
+            app.metrics.connections.inc();
+            connection(stream, router, &app, &settings).await;
+            app.metrics.connections.dec();
+            drop(place);
+        });
+    }
+    drop(listener);
+    let all = u32::try_from(settings.max_connections).unwrap_or(u32::MAX);
+    let drained =
+        tokio::time::timeout(Duration::from_millis(settings.drain_timeout_ms), places.acquire_many(all));
+    if drained.await.is_err() {
+        tracing::warn!("some requests did not finish in time");
+    }
+}
+
+async fn connection(stream: TcpStream, router: Router, app: &App, settings: &Http) {
+    // Small answers go out at once. A socket that refuses this is about to fail anyway.
+    let _ = stream.set_nodelay(true);
+    let socket = Socket::new(stream, Duration::from_millis(settings.write_timeout_ms));
+    let mut serving = pin!(
+        http1::Builder::new()
+            .timer(TokioTimer::new())
+            .header_read_timeout(Duration::from_millis(settings.header_timeout_ms))
+            .max_buf_size(HEADER_BYTES)
+            .serve_connection(TokioIo::new(socket), TowerToHyperService::new(router))
+    );
+    let result = tokio::select! {
+        result = &mut serving => result,
+        () = app.closed() => {
+            serving.as_mut().graceful_shutdown();
+            serving.await
+        }
+    };
+    if let Err(error) = result {
+        tracing::debug!(%error, "a connection ended early");
+    }
+}
+
+async fn refuse(mut stream: TcpStream) {
+    // The client may be gone already; there is nothing more to tell it.
+    let _ = stream.write_all(FULL).await;
+    let _ = stream.shutdown().await;
+}

@@ -1,0 +1,184 @@
+//! Orders, as their buyers see them.
+
+use axum::Json;
+use axum::body::Body;
+use axum::extract::State;
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use serde::Deserialize;
+use tidegate_core::limits::MAX_QUANTITY;
+use tidegate_core::{CampaignId, Order, OrderId, OrderState};
+use utoipa::ToSchema;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use super::Site;
+use super::input::{Asked, Buyer, Id, Input, PageQuery, bearer, idempotency_key, json};
+use super::problem::Problem;
+use super::shapes::{OrderShape, PageShape};
+use super::terms::Checks;
+use crate::ops::Refusal;
+use crate::ops::orders::Placed;
+
+pub(super) fn routes() -> OpenApiRouter<Site> {
+    OpenApiRouter::new()
+        .routes(routes!(place))
+        .routes(routes!(list))
+        .routes(routes!(show))
+        .routes(routes!(pay))
+        .routes(routes!(cancel))
+}
+
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+struct OrderInput {
+    #[schema(example = 1, minimum = 1, maximum = 100)]
+    quantity: i64,
+    /// The sale's one-time permission, where it asks for one.
+    #[serde(default)]
+    #[expect(dead_code, reason = "no sale asks for a pass yet; clients may send the field")]
+    pass: Option<String>,
+}
+
+impl OrderInput {
+    fn check(&self) -> Result<u32, Problem> {
+        let mut checks = Checks::default();
+        let quantity = checks.number("quantity", self.quantity, 1, MAX_QUANTITY);
+        checks.done(Some(quantity))
+    }
+}
+
+/// Orders units of a sale. 201: it is on disk. 202: it waits, and can be found by its id.
+///
+/// Repeating a request with the same Idempotency-Key gives the order it made. Refusals are not remembered: nothing
+/// was made, so the same key may be tried again.
+#[utoipa::path(post, path = "/v1/sales/{id}/orders", tag = "buyers", request_body = OrderInput,
+    params(("id" = String, Path), ("Idempotency-Key" = Option<String>, Header)), security(("bearer" = [])),
+    responses((status = 201, body = OrderShape), (status = 202, body = OrderShape), (status = 401, body = Problem),
+              (status = 404, body = Problem), (status = 409, body = Problem), (status = 422, body = Problem),
+              (status = 503, body = Problem)))]
+async fn place(
+    State(site): State<Site>,
+    Id(id): Id<CampaignId>,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Response, Problem> {
+    let outcome = try_place(&site, id, &headers, body).await;
+    let counted = match &outcome {
+        Ok(Placed { replayed: true, .. }) => "replayed",
+        Ok(_) => "accepted",
+        Err(problem) => problem.code(),
+    };
+    site.app.metrics.order(counted);
+    let Placed { order, replayed } = outcome?;
+    let status = if order.state == OrderState::Queued { StatusCode::ACCEPTED } else { StatusCode::CREATED };
+    let shape = OrderShape::of(&site.app, &order);
+    let location = format!("/v1/orders/{}", site.app.print(order.id));
+    let mut response = (status, [(header::LOCATION, location)], Json(shape)).into_response();
+    if replayed {
+        response.headers_mut().insert("idempotency-replayed", HeaderValue::from_static("true"));
+    }
+    Ok(response)
+}
+
+/// The checks in their published order: the sale, then who asks, then what for.
+async fn try_place(site: &Site, id: CampaignId, headers: &HeaderMap, body: Body) -> Result<Placed, Problem> {
+    let app = &site.app;
+    let sale = match app.open_sale(id, app.now()) {
+        Ok(sale) => sale,
+        Err(refusal) => return replay(site, id, headers, body, refusal).await,
+    };
+    let buyer = app.buyer(bearer(headers))?;
+    let key = idempotency_key(headers)?;
+    let input: OrderInput = json(headers, body, site.bounds).await?;
+    Ok(app.place(buyer, &sale, input.check()?, key).await?)
+}
+
+/// A sale that takes no orders still knows those it took: a repeated request gets its order, all others the refusal.
+async fn replay(
+    site: &Site,
+    id: CampaignId,
+    headers: &HeaderMap,
+    body: Body,
+    refusal: Refusal,
+) -> Result<Placed, Problem> {
+    let (Ok(Some(key)), Ok(buyer)) = (idempotency_key(headers), site.app.buyer(bearer(headers))) else {
+        return Err(refusal.into());
+    };
+    let Ok(input) = json::<OrderInput>(headers, body, site.bounds).await else { return Err(refusal.into()) };
+    let Ok(quantity) = input.check() else { return Err(refusal.into()) };
+    match site.app.replay(buyer, id, quantity, key)? {
+        Some(order) => Ok(Placed { order, replayed: true }),
+        None => Err(refusal.into()),
+    }
+}
+
+/// The buyer's own orders, newest first.
+#[utoipa::path(get, path = "/v1/orders", tag = "buyers", params(PageQuery), security(("bearer" = [])),
+    responses((status = 200, body = PageShape<OrderShape>), (status = 401, body = Problem)))]
+async fn list(
+    State(site): State<Site>,
+    Buyer(buyer): Buyer,
+    Asked(query): Asked<PageQuery>,
+) -> Result<Json<PageShape<OrderShape>>, Problem> {
+    let app = &site.app;
+    let page = query.page(app, OrderId::raw)?;
+    let orders = app.orders_of_buyer(buyer, page)?;
+    let cursor = |order: &Order| app.print(order.id);
+    Ok(Json(PageShape::of(orders, page.limit, cursor, |order| OrderShape::of(app, &order))))
+}
+
+/// One of the buyer's own orders.
+#[utoipa::path(get, path = "/v1/orders/{id}", tag = "buyers", params(("id" = String, Path)),
+    security(("bearer" = [])),
+    responses((status = 200, body = OrderShape), (status = 401, body = Problem), (status = 404, body = Problem)))]
+async fn show(
+    State(site): State<Site>,
+    Buyer(buyer): Buyer,
+    Id(id): Id<OrderId>,
+) -> Result<Json<OrderShape>, Problem> {
+    Ok(Json(OrderShape::of(&site.app, &site.app.order_of_buyer(buyer, id)?)))
+}
+
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+struct PayInput {
+    /// `sandbox`.
+    method: String,
+}
+
+/// Pays an order. Paying a paid one changes nothing.
+#[utoipa::path(post, path = "/v1/orders/{id}/pay", tag = "buyers", params(("id" = String, Path)),
+    request_body = PayInput, security(("bearer" = [])),
+    responses((status = 200, body = OrderShape), (status = 401, body = Problem), (status = 404, body = Problem),
+              (status = 409, body = Problem), (status = 422, body = Problem)))]
+async fn pay(
+    State(site): State<Site>,
+    Buyer(buyer): Buyer,
+    Id(id): Id<OrderId>,
+    input: Input<PayInput>,
+) -> Result<Json<OrderShape>, Problem> {
+    if input.value.method != "sandbox" {
+        let mut checks = Checks::default();
+        checks.wrong("method", "must be sandbox");
+        checks.done::<()>(None)?;
+    }
+    let app = site.app.clone();
+    // Goes on even if the buyer hangs up: money that was taken is booked.
+    let paid = tokio::spawn(async move { app.pay(buyer, id).await }).await;
+    let order = paid.unwrap_or_else(|panic| Err(Refusal::Unknown(panic.to_string())))?;
+    Ok(Json(OrderShape::of(&site.app, &order)))
+}
+
+/// Cancels an unpaid order. Cancelling a cancelled one changes nothing.
+#[utoipa::path(post, path = "/v1/orders/{id}/cancel", tag = "buyers", params(("id" = String, Path)),
+    security(("bearer" = [])),
+    responses((status = 200, body = OrderShape), (status = 401, body = Problem), (status = 404, body = Problem),
+              (status = 409, body = Problem)))]
+async fn cancel(
+    State(site): State<Site>,
+    Buyer(buyer): Buyer,
+    Id(id): Id<OrderId>,
+) -> Result<Json<OrderShape>, Problem> {
+    Ok(Json(OrderShape::of(&site.app, &site.app.cancel(buyer, id).await?)))
+}

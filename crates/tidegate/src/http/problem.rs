@@ -1,0 +1,97 @@
+//! The one form of every error: RFC 9457 problems with a stable code.
+
+use std::collections::BTreeMap;
+
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use serde::Serialize;
+use tidegate_core::Rejection;
+use utoipa::ToSchema;
+
+use crate::ops::Refusal;
+
+/// An error, as `application/problem+json`.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub(super) struct Problem {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    title: String,
+    status: u16,
+    /// Stable; what clients decide by.
+    code: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    detail: Option<String>,
+    /// What is wrong with each field.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    errors: BTreeMap<String, String>,
+}
+
+impl Problem {
+    pub(super) fn new(status: StatusCode, code: &'static str, detail: impl Into<String>) -> Self {
+        Self {
+            kind: "about:blank",
+            title: status.canonical_reason().unwrap_or("Error").to_owned(),
+            status: status.as_u16(),
+            code,
+            detail: Some(detail.into()),
+            errors: BTreeMap::new(),
+        }
+    }
+
+    pub(super) fn invalid(errors: BTreeMap<String, String>) -> Self {
+        let status = StatusCode::UNPROCESSABLE_ENTITY;
+        Self { errors, ..Self::new(status, "validation_failed", "Some fields are not valid.") }
+    }
+
+    pub(super) fn code(&self) -> &'static str {
+        self.code
+    }
+}
+
+impl From<Rejection> for Problem {
+    fn from(rejection: Rejection) -> Self {
+        let status = StatusCode::from_u16(rejection.status()).unwrap_or(StatusCode::CONFLICT);
+        Self::new(status, rejection.code(), rejection.sentence())
+    }
+}
+
+impl From<Refusal> for Problem {
+    fn from(refusal: Refusal) -> Self {
+        let detail = refusal.to_string();
+        match refusal {
+            Refusal::Rejected(rejection) => rejection.into(),
+            Refusal::Invalid(errors) => Self::invalid(errors),
+            Refusal::KeyReused => {
+                Self::new(StatusCode::UNPROCESSABLE_ENTITY, "idempotency_key_reused", detail)
+            }
+            Refusal::InFlight => Self::new(StatusCode::CONFLICT, "idempotency_in_flight", detail),
+            Refusal::Conflict { code, .. } => Self::new(StatusCode::CONFLICT, code, detail),
+            Refusal::Forbidden(_) => Self::new(StatusCode::FORBIDDEN, "forbidden", detail),
+            Refusal::Unavailable(_) => Self::new(StatusCode::SERVICE_UNAVAILABLE, "not_ready", detail),
+            Refusal::Unknown(_) => Self::new(StatusCode::SERVICE_UNAVAILABLE, "outcome_unknown", detail),
+        }
+    }
+}
+
+impl From<tidegate_store::ledger::LedgerError> for Problem {
+    fn from(error: tidegate_store::ledger::LedgerError) -> Self {
+        Refusal::from(error).into()
+    }
+}
+
+impl IntoResponse for Problem {
+    fn into_response(self) -> Response {
+        let status = StatusCode::from_u16(self.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        let body = serde_json::to_vec(&self).unwrap_or_default();
+        let mut response = (status, body).into_response();
+        let headers = response.headers_mut();
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
+        if matches!(status, StatusCode::SERVICE_UNAVAILABLE | StatusCode::TOO_MANY_REQUESTS) {
+            headers.insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+        }
+        if status == StatusCode::UNAUTHORIZED {
+            headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+        }
+        response
+    }
+}

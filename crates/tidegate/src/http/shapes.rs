@@ -1,0 +1,358 @@
+//! The shapes of answers: what API clients see of the core's values.
+
+use serde::Serialize;
+use tidegate_core::campaign::Challenge;
+use tidegate_core::{Campaign, Item, Money, Order, Protect};
+use tidegate_store::ledger::sqlite::{DueRefund, Event};
+use utoipa::ToSchema;
+
+use crate::ops::App;
+use crate::ops::audit::SaleAudit;
+use crate::ops::sales::{Counters, SaleView};
+
+/// An amount in minor units.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct MoneyShape {
+    #[schema(example = 9900)]
+    amount: i64,
+    #[schema(example = "CNY")]
+    currency: String,
+}
+
+impl From<Money> for MoneyShape {
+    fn from(money: Money) -> Self {
+        Self { amount: money.amount, currency: money.currency.as_str().to_owned() }
+    }
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct ItemShape {
+    id: String,
+    name: String,
+    description: String,
+    price: MoneyShape,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    image_url: Option<String>,
+    created_at: String,
+    updated_at: String,
+}
+
+impl ItemShape {
+    pub(super) fn of(app: &App, item: Item) -> Self {
+        Self {
+            id: app.print(item.id),
+            name: item.name,
+            description: item.description,
+            price: item.price.into(),
+            image_url: item.image_url,
+            created_at: item.created_at.to_string(),
+            updated_at: item.updated_at.to_string(),
+        }
+    }
+}
+
+/// What stands between a visitor and the gate.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct ProtectShape {
+    /// `none`, `pow` or `image`.
+    challenge: &'static str,
+    pass: bool,
+    pass_factor: u32,
+    /// 0: no limit.
+    user_rate_per_s: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    admit_per_s: Option<u32>,
+}
+
+impl From<&Protect> for ProtectShape {
+    fn from(protect: &Protect) -> Self {
+        Self {
+            challenge: Challenge::as_str(protect.challenge),
+            pass: protect.pass,
+            pass_factor: protect.pass_factor,
+            user_rate_per_s: protect.user_rate_per_s,
+            admit_per_s: protect.admit_per_s,
+        }
+    }
+}
+
+/// A sale as buyers see it.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct SaleShape {
+    id: String,
+    item: ItemShape,
+    price: MoneyShape,
+    starts_at: String,
+    ends_at: String,
+    /// `upcoming`, `live`, `paused`, `sold_out` or `ended`.
+    state: &'static str,
+    stock_left: u32,
+    per_user_limit: u32,
+    pay_within_s: u32,
+    protect: ProtectShape,
+    /// For countdowns: clients' clocks are wrong.
+    server_time: String,
+}
+
+impl SaleShape {
+    pub(super) fn of(app: &App, view: SaleView) -> Self {
+        let SaleView { sale, item, phase, left } = view;
+        Self {
+            id: app.print(sale.id),
+            item: ItemShape::of(app, item),
+            price: sale.price.into(),
+            starts_at: sale.window.starts_at.to_string(),
+            ends_at: sale.window.ends_at.to_string(),
+            state: phase.as_str(),
+            stock_left: left,
+            per_user_limit: sale.per_user_limit,
+            pay_within_s: sale.pay_within_s,
+            protect: (&sale.protect).into(),
+            server_time: app.now().to_string(),
+        }
+    }
+}
+
+/// A sale as operators see it.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct AdminSaleShape {
+    id: String,
+    item_id: String,
+    price: MoneyShape,
+    stock: u32,
+    starts_at: String,
+    ends_at: String,
+    per_user_limit: u32,
+    pay_within_s: u32,
+    shards: u32,
+    protect: ProtectShape,
+    /// `draft`, `in_review`, `approved`, `live`, `paused` or `closed`.
+    state: &'static str,
+    epoch: u32,
+    counters: CountersShape,
+    created_at: String,
+    updated_at: String,
+}
+
+/// Units by what became of them: stock = available + queued + awaiting_payment + paid in a quiet moment.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct CountersShape {
+    stock: u32,
+    available: u32,
+    queued: u32,
+    awaiting_payment: u32,
+    paid: u32,
+    /// Units that came back, counted each time.
+    returned: u32,
+}
+
+impl AdminSaleShape {
+    pub(super) fn of(app: &App, sale: &Campaign, counters: Counters) -> Self {
+        Self {
+            id: app.print(sale.id),
+            item_id: app.print(sale.item),
+            price: sale.price.into(),
+            stock: sale.stock,
+            starts_at: sale.window.starts_at.to_string(),
+            ends_at: sale.window.ends_at.to_string(),
+            per_user_limit: sale.per_user_limit,
+            pay_within_s: sale.pay_within_s,
+            shards: sale.shards,
+            protect: (&sale.protect).into(),
+            state: sale.state.as_str(),
+            epoch: sale.epoch,
+            counters: CountersShape {
+                stock: counters.tally.stock,
+                available: counters.available,
+                queued: counters.queued,
+                awaiting_payment: counters.tally.awaiting_payment,
+                paid: counters.tally.paid,
+                returned: counters.tally.returned,
+            },
+            created_at: sale.created_at.to_string(),
+            updated_at: sale.updated_at.to_string(),
+        }
+    }
+}
+
+/// An order.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct OrderShape {
+    id: String,
+    sale_id: String,
+    item_id: String,
+    quantity: u32,
+    unit_price: MoneyShape,
+    total: MoneyShape,
+    /// `queued`, `awaiting_payment`, `paid`, `cancelled`, `expired`, `refunded` or `rejected`.
+    state: &'static str,
+    /// Why it was rejected.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<&'static str>,
+    /// The numbers of its units.
+    units: Vec<u32>,
+    created_at: String,
+    pay_by: String,
+    updated_at: String,
+}
+
+impl OrderShape {
+    pub(super) fn of(app: &App, order: &Order) -> Self {
+        Self {
+            id: app.print(order.id),
+            sale_id: app.print(order.campaign),
+            item_id: app.print(order.item),
+            quantity: order.quantity(),
+            unit_price: order.unit_price.into(),
+            total: order.total().into(),
+            state: order.state.as_str(),
+            reason: order.reason.map(tidegate_core::Rejection::code),
+            units: order.slots.iter().collect(),
+            created_at: order.created_at.to_string(),
+            pay_by: order.pay_by.to_string(),
+            updated_at: order.updated_at.to_string(),
+        }
+    }
+}
+
+/// An order with whose it is, for operators.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct AdminOrderShape {
+    #[serde(flatten)]
+    order: OrderShape,
+    user_id: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    refunds: Option<Vec<RefundShape>>,
+}
+
+/// Money that goes back to a buyer.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct RefundShape {
+    provider: String,
+    reference: String,
+    amount: MoneyShape,
+    reason: String,
+    at: String,
+    done: bool,
+}
+
+impl AdminOrderShape {
+    pub(super) fn of(app: &App, order: &Order) -> Self {
+        Self { order: OrderShape::of(app, order), user_id: app.print(order.user), refunds: None }
+    }
+
+    pub(super) fn with_refunds(self, refunds: Vec<DueRefund>) -> Self {
+        let refunds = refunds.into_iter().map(|refund| RefundShape {
+            provider: refund.provider,
+            reference: refund.reference,
+            amount: refund.amount.into(),
+            reason: refund.reason,
+            at: refund.at.to_string(),
+            done: refund.done,
+        });
+        Self { refunds: Some(refunds.collect()), ..self }
+    }
+}
+
+/// The audit of one sale.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct AuditShape {
+    ok: bool,
+    /// Rows looked at.
+    checked: u64,
+    violations: Vec<String>,
+    drift: DriftShape,
+}
+
+/// How gate and ledger differ; `units` is 0 in a quiet moment.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct DriftShape {
+    units: i64,
+    gate_free: Option<u32>,
+    ledger_free: u32,
+    queued: u32,
+    /// Orders came in during the look, so a difference means nothing yet.
+    moving: bool,
+}
+
+impl From<SaleAudit> for AuditShape {
+    fn from(audit: SaleAudit) -> Self {
+        let ok = audit.is_ok();
+        let SaleAudit { ledger, drift } = audit;
+        Self {
+            ok,
+            checked: ledger.checked,
+            violations: ledger.violations,
+            drift: DriftShape {
+                units: drift.units,
+                gate_free: drift.gate_free,
+                ledger_free: drift.ledger_free,
+                queued: drift.queued,
+                moving: drift.moving,
+            },
+        }
+    }
+}
+
+/// Something that happened.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct EventShape {
+    id: String,
+    at: String,
+    /// `operator`, `buyer:…` or `clock`.
+    actor: String,
+    #[schema(example = "order.paid")]
+    kind: String,
+    /// The order, sale, item or buyer it happened to.
+    subject: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    sale_id: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    detail: Option<String>,
+}
+
+impl EventShape {
+    pub(super) fn of(app: &App, event: Event) -> Self {
+        use tidegate_core::{CampaignId, ItemId, OrderId, UserId};
+        let subject = match event.kind.split('.').next() {
+            Some("item") => app.print(ItemId::from_raw(event.subject)),
+            Some("sale") => app.print(CampaignId::from_raw(event.subject)),
+            Some("buyers") => app.print(UserId::from_raw(event.subject)),
+            _ => app.print(OrderId::from_raw(event.subject)),
+        };
+        let actor = match event.actor.strip_prefix("buyer:").and_then(|raw| raw.parse().ok()) {
+            Some(raw) => format!("buyer:{}", app.print(UserId::from_raw(raw))),
+            None => event.actor,
+        };
+        Self {
+            id: event.id.to_string(),
+            at: event.at.to_string(),
+            actor,
+            kind: event.kind,
+            subject,
+            sale_id: event.campaign.map(|campaign| app.print(campaign)),
+            detail: event.detail,
+        }
+    }
+}
+
+/// One page of a list; `next` goes into `cursor`, and is null on the last page.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct PageShape<T> {
+    data: Vec<T>,
+    next: Option<String>,
+}
+
+impl<T> PageShape<T> {
+    /// `rows` with how each is shown and what its cursor is.
+    pub(super) fn of<R>(
+        rows: Vec<R>,
+        limit: u32,
+        cursor: impl Fn(&R) -> String,
+        show: impl FnMut(R) -> T,
+    ) -> Self {
+        let full = rows.len() == limit as usize;
+        let next = rows.last().filter(|_| full).map(cursor);
+        Self { data: rows.into_iter().map(show).collect(), next }
+    }
+}

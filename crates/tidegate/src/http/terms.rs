@@ -1,0 +1,245 @@
+//! What operators say about items and sales, read and checked field by field.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde::Deserialize;
+use tidegate_core::campaign::Challenge;
+use tidegate_core::limits::{
+    MAX_DESCRIPTION, MAX_NAME, MAX_PAY_WITHIN_S, MAX_PER_USER, MAX_PRICE, MAX_STOCK, MAX_URL, MAX_WINDOW_S,
+};
+use tidegate_core::{Currency, Item, Moment, Money, Protect, Window};
+use utoipa::ToSchema;
+
+use super::problem::Problem;
+use crate::ops::App;
+use crate::ops::items::ItemTerms;
+use crate::ops::sales::SaleTerms;
+
+/// How far in the past a start may lie: clocks differ, and "now" takes a moment to arrive.
+const START_GRACE: Duration = Duration::from_secs(60);
+
+/// Collects what is wrong with each field.
+#[derive(Debug, Default)]
+pub(super) struct Checks(BTreeMap<String, String>);
+
+impl Checks {
+    pub(super) fn wrong(&mut self, field: &str, what: impl Into<String>) {
+        self.0.entry(field.to_owned()).or_insert_with(|| what.into());
+    }
+
+    /// A whole number within bounds.
+    pub(super) fn number(&mut self, field: &str, value: i64, least: u32, most: u32) -> u32 {
+        match u32::try_from(value) {
+            Ok(value) if (least..=most).contains(&value) => value,
+            _ => {
+                self.wrong(field, format!("must be between {least} and {most}"));
+                least
+            }
+        }
+    }
+
+    fn text(&mut self, field: &str, value: &str, least: usize, most: usize) {
+        let length = value.chars().count();
+        if !(least..=most).contains(&length) {
+            self.wrong(field, format!("must have {least} to {most} characters"));
+        } else if value.chars().any(|letter| letter.is_control() && letter != '\n') {
+            self.wrong(field, "must not contain control characters");
+        }
+    }
+
+    pub(super) fn moment(&mut self, field: &str, value: &str) -> Option<Moment> {
+        value
+            .parse()
+            .map_err(|error: tidegate_core::moment::NotATime| self.wrong(field, error.to_string()))
+            .ok()
+    }
+
+    fn money(&mut self, field: &str, value: &MoneyInput) -> Option<Money> {
+        if !(0..=MAX_PRICE).contains(&value.amount) {
+            self.wrong(&format!("{field}.amount"), format!("must be between 0 and {MAX_PRICE}"));
+        }
+        match value.currency.parse::<Currency>() {
+            Ok(currency) => Some(Money { amount: value.amount, currency }),
+            Err(error) => {
+                self.wrong(&format!("{field}.currency"), error.to_string());
+                None
+            }
+        }
+    }
+
+    /// The value, if nothing at all was wrong.
+    pub(super) fn done<T>(self, value: Option<T>) -> Result<T, Problem> {
+        match value {
+            Some(value) if self.0.is_empty() => Ok(value),
+            _ => Err(Problem::invalid(self.0)),
+        }
+    }
+}
+
+/// An amount in minor units.
+#[derive(Clone, Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct MoneyInput {
+    #[schema(example = 9900)]
+    amount: i64,
+    #[schema(example = "CNY")]
+    currency: String,
+}
+
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ItemInput {
+    #[schema(example = "Mechanical keyboard")]
+    name: String,
+    #[serde(default)]
+    description: String,
+    price: MoneyInput,
+    image_url: Option<String>,
+}
+
+impl ItemInput {
+    pub(super) fn check(self) -> Result<ItemTerms, Problem> {
+        let mut checks = Checks::default();
+        checks.text("name", self.name.trim(), 1, MAX_NAME);
+        checks.text("description", &self.description, 0, MAX_DESCRIPTION);
+        if let Some(url) = &self.image_url {
+            checks.text("image_url", url, 1, MAX_URL);
+            if !(url.starts_with("https://") || url.starts_with("http://") || url.starts_with('/')) {
+                checks.wrong("image_url", "must be an http(s) address or a path");
+            }
+        }
+        let price = checks.money("price", &self.price);
+        let (name, description) = (self.name.trim().to_owned(), self.description);
+        checks.done(price.map(|price| ItemTerms { name, description, price, image_url: self.image_url }))
+    }
+}
+
+/// What changes; the rest stays.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ItemPatch {
+    name: Option<String>,
+    description: Option<String>,
+    price: Option<MoneyInput>,
+    image_url: Option<String>,
+}
+
+impl ItemPatch {
+    pub(super) fn check(self, item: Item) -> Result<ItemTerms, Problem> {
+        let price =
+            MoneyInput { amount: item.price.amount, currency: item.price.currency.as_str().to_owned() };
+        ItemInput {
+            name: self.name.unwrap_or(item.name),
+            description: self.description.unwrap_or(item.description),
+            price: self.price.unwrap_or(price),
+            image_url: self.image_url.or(item.image_url),
+        }
+        .check()
+    }
+}
+
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ProtectInput {
+    /// `none`, `pow` or `image`.
+    #[serde(default = "no_challenge")]
+    challenge: String,
+    #[serde(default)]
+    pass: bool,
+    pass_factor: Option<i64>,
+    /// 0: no limit. Kept with the sale, not enforced yet.
+    #[serde(default)]
+    user_rate_per_s: i64,
+    admit_per_s: Option<i64>,
+}
+
+fn no_challenge() -> String {
+    "none".into()
+}
+
+impl ProtectInput {
+    /// The protections a sale can have so far. Asking for one that does not work yet is refused: a sale must not
+    /// look protected.
+    fn check(self, checks: &mut Checks) -> Protect {
+        let not_yet = "is not available in this version";
+        match Challenge::parse(&self.challenge) {
+            Some(Challenge::None) => {}
+            Some(_) => checks.wrong("protect.challenge", not_yet),
+            None => checks.wrong("protect.challenge", "must be none, pow or image"),
+        }
+        if self.pass {
+            checks.wrong("protect.pass", not_yet);
+        }
+        if self.admit_per_s.is_some() {
+            checks.wrong("protect.admit_per_s", not_yet);
+        }
+        let pass_factor = checks.number("protect.pass_factor", self.pass_factor.unwrap_or(3), 1, 100);
+        let user_rate_per_s = checks.number("protect.user_rate_per_s", self.user_rate_per_s, 0, 10_000);
+        Protect { pass_factor, user_rate_per_s, ..Protect::default() }
+    }
+}
+
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct SaleInput {
+    item_id: String,
+    price: MoneyInput,
+    #[schema(example = 1000)]
+    stock: i64,
+    #[schema(example = "2026-12-01T10:00:00Z")]
+    starts_at: String,
+    #[schema(example = "2026-12-01T11:00:00Z")]
+    ends_at: String,
+    #[schema(example = 1)]
+    per_user_limit: i64,
+    #[schema(example = 900)]
+    pay_within_s: i64,
+    shards: Option<i64>,
+    protect: Option<ProtectInput>,
+}
+
+impl SaleInput {
+    pub(super) fn check(self, app: &App) -> Result<SaleTerms, Problem> {
+        let mut checks = Checks::default();
+        let item = app.parse(&self.item_id);
+        if item.is_none() {
+            checks.wrong("item_id", "is not the id of an item");
+        }
+        let price = checks.money("price", &self.price);
+        let stock = checks.number("stock", self.stock, 1, MAX_STOCK);
+        let per_user_limit = checks.number("per_user_limit", self.per_user_limit, 1, MAX_PER_USER);
+        let pay_within_s = checks.number("pay_within_s", self.pay_within_s, 1, MAX_PAY_WITHIN_S);
+        let shards = checks.number("shards", self.shards.unwrap_or(1), 1, 64);
+        let window = self.window(app.now(), &mut checks);
+        let protect = self.protect.map_or_else(Protect::default, |protect| protect.check(&mut checks));
+        let terms = item.zip(price).zip(window).map(|((item, price), window)| SaleTerms {
+            item,
+            price,
+            stock,
+            window,
+            per_user_limit,
+            pay_within_s,
+            shards,
+            protect,
+        });
+        checks.done(terms)
+    }
+
+    fn window(&self, now: Moment, checks: &mut Checks) -> Option<Window> {
+        let starts_at = checks.moment("starts_at", &self.starts_at);
+        let ends_at = checks.moment("ends_at", &self.ends_at);
+        let window = Window { starts_at: starts_at?, ends_at: ends_at? };
+        if window.starts_at < now - START_GRACE {
+            checks.wrong("starts_at", "must not be in the past");
+        }
+        if window.ends_at <= window.starts_at {
+            checks.wrong("ends_at", "must be after starts_at");
+        } else if window.ends_at <= now {
+            checks.wrong("ends_at", "must be in the future");
+        } else if window.ends_at.millis() - window.starts_at.millis() > MAX_WINDOW_S * 1000 {
+            checks.wrong("ends_at", "must be within 366 days of starts_at");
+        }
+        Some(window)
+    }
+}

@@ -1,0 +1,17 @@
+//! Tidegate, the program: use cases, HTTP, workers, command line, configuration.
+//!
+//! `http | workers | cli → ops`, never each other; only `embedded` builds backends.
+
+pub mod chance;
+pub mod cli;
+pub mod clock;
+pub mod config;
+pub mod demo;
+pub mod embedded;
+pub mod health;
+pub mod http;
+pub mod metrics;
+pub mod ops;
+pub mod rehearse;
+pub mod telemetry;
+pub mod workers;

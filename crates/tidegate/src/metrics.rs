@@ -1,0 +1,103 @@
+//! What is counted, for Prometheus.
+//!
+//! A registry of our own instead of a global one: several servers can live in one process, as tests want.
+
+use std::sync::atomic::AtomicU64;
+
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
+use prometheus_client::registry::Registry;
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+pub struct RequestLabels {
+    pub route: String,
+    pub method: String,
+    pub status: u16,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+pub struct Outcome {
+    pub outcome: &'static str,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+pub struct Sale {
+    pub sale: String,
+}
+
+#[derive(Debug)]
+pub struct Metrics {
+    registry: Registry,
+    pub requests: Family<RequestLabels, Counter>,
+    pub request_seconds: Histogram,
+    pub orders: Family<Outcome, Counter>,
+    pub unrecorded: Gauge,
+    pub journal_batch: Histogram,
+    pub journal_seconds: Histogram,
+    pub ledger_batch: Histogram,
+    pub ledger_seconds: Histogram,
+    pub stock_left: Family<Sale, Gauge>,
+    pub connections: Gauge,
+    pub streams: Gauge,
+    pub refused_connections: Counter,
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        let seconds = || Histogram::new(exponential_buckets(0.000_1, 2.0, 16));
+        let sizes = || Histogram::new(exponential_buckets(1.0, 4.0, 7));
+        let mut metrics = Self {
+            registry: Registry::with_prefix("tidegate"),
+            requests: Family::default(),
+            request_seconds: seconds(),
+            orders: Family::default(),
+            unrecorded: Gauge::default(),
+            journal_batch: sizes(),
+            journal_seconds: seconds(),
+            ledger_batch: sizes(),
+            ledger_seconds: seconds(),
+            stock_left: Family::default(),
+            connections: Gauge::default(),
+            streams: Gauge::default(),
+            refused_connections: Counter::<u64, AtomicU64>::default(),
+        };
+        metrics.register();
+        metrics
+    }
+}
+
+impl Metrics {
+    fn register(&mut self) {
+        let to = &mut self.registry;
+        to.register("http_requests", "Requests answered", self.requests.clone());
+        to.register("http_request_seconds", "Time to answer a request", self.request_seconds.clone());
+        to.register("orders", "Attempts to order, and orders, by what became of them", self.orders.clone());
+        to.register("unrecorded_claims", "Claims waiting to be recorded", self.unrecorded.clone());
+        to.register("journal_batch_claims", "Claims made durable by one sync", self.journal_batch.clone());
+        to.register("journal_sync_seconds", "Time to make a batch durable", self.journal_seconds.clone());
+        to.register("ledger_commit_changes", "Changes in one commit", self.ledger_batch.clone());
+        to.register("ledger_commit_seconds", "Time for one commit", self.ledger_seconds.clone());
+        to.register("stock_left", "Units left of each running sale", self.stock_left.clone());
+        to.register("connections", "Open connections", self.connections.clone());
+        to.register("streams", "Open event streams", self.streams.clone());
+        to.register(
+            "refused_connections",
+            "Connections refused because there were too many",
+            self.refused_connections.clone(),
+        );
+    }
+
+    pub fn order(&self, outcome: &'static str) {
+        self.orders.get_or_create(&Outcome { outcome }).inc();
+    }
+
+    pub fn print(&self) -> String {
+        let mut text = String::new();
+        // Writing to a String cannot fail.
+        let _ = prometheus_client::encoding::text::encode(&mut text, &self.registry);
+        text
+    }
+}

@@ -1,0 +1,278 @@
+//! The use cases. HTTP, workers and the command line call these and never each other.
+//!
+//! What always holds: every check that can refuse cheaply comes before one that costs; whatever was accepted is
+//! in the journal; whatever changed an order's or a sale's state is in the ledger before anybody hears of it.
+
+pub mod audit;
+mod book;
+pub mod buyers;
+pub mod events;
+pub mod items;
+pub mod orders;
+pub mod payments;
+mod refusal;
+pub mod sales;
+pub mod watch;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tidegate_core::public_id::{Public, PublicIds};
+use tidegate_core::{CampaignId, Claim, IdSource, IdempotencyKey, Moment, OrderId, UserId};
+use tidegate_store::gate::Gate;
+use tidegate_store::gate::memory::MemoryGate;
+use tidegate_store::intake::Position;
+use tidegate_store::intake::journal::Journal;
+use tidegate_store::ledger::sqlite::SqliteLedger;
+use tidegate_store::ledger::{Ledger, LedgerError, Recorded};
+use tidegate_store::recorder;
+
+use self::book::Book;
+use self::buyers::Sessions;
+use self::payments::Provider;
+pub use self::refusal::Refusal;
+use self::watch::Watchers;
+use crate::chance::Secret;
+use crate::clock::Clock;
+use crate::health::{Health, Part};
+use crate::metrics::Metrics;
+
+/// What the use cases are told by the configuration.
+#[derive(Clone, Debug)]
+pub struct Rules {
+    pub test_tokens: bool,
+    pub require_approval: bool,
+    pub answer_within: Duration,
+    pub max_streams: usize,
+}
+
+/// The backends and what surrounds them, as `embedded` builds them.
+#[derive(Debug)]
+pub struct Parts {
+    pub gate: Arc<MemoryGate>,
+    pub journal: Arc<Journal>,
+    pub ledger: Arc<SqliteLedger>,
+    pub provider: Provider,
+    pub clock: Clock,
+    pub health: Arc<Health>,
+    pub metrics: Arc<Metrics>,
+    pub rules: Rules,
+    /// Keys the public ids and derived tokens.
+    pub secret: Secret,
+    pub admin_key_digest: Secret,
+    /// The greatest id in use.
+    pub highest_id: u64,
+}
+
+/// Everything the use cases work with.
+#[derive(Debug)]
+pub struct App {
+    pub clock: Clock,
+    pub health: Arc<Health>,
+    pub metrics: Arc<Metrics>,
+    pub watchers: Arc<Watchers>,
+    pub(crate) rules: Rules,
+    gate: Arc<MemoryGate>,
+    journal: Arc<Journal>,
+    ledger: Arc<SqliteLedger>,
+    provider: Provider,
+    ids: IdSource,
+    public: PublicIds,
+    secret: Secret,
+    admin_key_digest: Secret,
+    book: Book,
+    sessions: Sessions,
+    /// One buyer's orders are decided one after the other, so that a key is never used twice at once.
+    turns: Vec<Mutex<()>>,
+    /// Changes of campaigns happen one after the other.
+    campaigns: tokio::sync::Mutex<()>,
+    progress: tokio::sync::watch::Sender<Position>,
+    closing: tokio::sync::watch::Sender<bool>,
+}
+
+const TURNS: usize = 256;
+/// Log entries taken in at once.
+const FOLLOW_BATCH: u32 = 1000;
+/// How long a change waits for its order to be recorded.
+const RECORD_WAIT: Duration = Duration::from_secs(5);
+
+impl App {
+    pub fn new(parts: Parts) -> Arc<Self> {
+        let recorded = parts.journal.recorded_through();
+        Arc::new(Self {
+            watchers: Arc::new(Watchers::new(parts.rules.max_streams)),
+            clock: parts.clock,
+            health: parts.health,
+            metrics: parts.metrics,
+            rules: parts.rules,
+            gate: parts.gate,
+            journal: parts.journal,
+            ledger: parts.ledger,
+            provider: parts.provider,
+            ids: IdSource::new(0, parts.highest_id),
+            public: PublicIds::new(&parts.secret),
+            secret: parts.secret,
+            admin_key_digest: parts.admin_key_digest,
+            book: Book::default(),
+            sessions: Sessions::default(),
+            turns: (0..TURNS).map(|_| Mutex::new(())).collect(),
+            campaigns: tokio::sync::Mutex::new(()),
+            progress: tokio::sync::watch::Sender::new(recorded),
+            closing: tokio::sync::watch::Sender::new(false),
+        })
+    }
+
+    /// Records the journal's tail, then rebuilds the gate from the ledger. After this the app is ready.
+    pub async fn start(self: &Arc<Self>) -> Result<(), LedgerError> {
+        tokio::spawn(recorder::run(
+            self.journal.clone(),
+            self.ledger.clone(),
+            Recording(self.clone()),
+            {
+                let clock = self.clock.clone();
+                move || clock.now()
+            },
+            self.progress.clone(),
+        ));
+        let end = self.journal.end();
+        // The sender lives in `self`, so the channel cannot close.
+        let _ = self.progress.subscribe().wait_for(|recorded| *recorded >= end).await;
+        for campaign in self.ledger.running()? {
+            if let Some(seed) = self.ledger.seed(campaign.id).await? {
+                self.gate.install(campaign.id, seed).await;
+                self.book.enter(campaign);
+            }
+        }
+        self.health.set(Part::Startup, None);
+        Ok(())
+    }
+
+    /// Flushes the journal and records what it holds; then nothing is written any more.
+    pub async fn stop(&self) {
+        let end = self.journal.end();
+        let recorded =
+            async { self.progress.subscribe().wait_for(|recorded| *recorded >= end).await.is_ok() };
+        if tokio::time::timeout(RECORD_WAIT, recorded).await.is_err() {
+            tracing::warn!("not everything could be recorded; the journal keeps it for the next start");
+        }
+        let (journal, ledger) = (self.journal.clone(), self.ledger.clone());
+        // Both wait for their threads; neither panics.
+        let _ = tokio::task::spawn_blocking(move || {
+            journal.close();
+            ledger.close();
+        })
+        .await;
+    }
+
+    /// Says that the process is going to stop: not ready any more, streams end, workers rest.
+    pub fn close(&self) {
+        self.health.set(Part::Shutdown, Some("shutting down"));
+        self.closing.send_replace(true);
+    }
+
+    /// Resolves once `close` was called.
+    pub fn closed(&self) -> impl Future<Output = ()> + use<> {
+        let mut closing = self.closing.subscribe();
+        async move {
+            // An error means the app is gone, which is as good as closed.
+            let _ = closing.wait_for(|closing| *closing).await;
+        }
+    }
+
+    pub fn now(&self) -> Moment {
+        self.clock.now()
+    }
+
+    pub fn print<T: Public>(&self, id: T) -> String {
+        id.print(&self.public)
+    }
+
+    pub fn parse<T: Public>(&self, text: &str) -> Option<T> {
+        T::parse(text, &self.public)
+    }
+
+    fn next_id(&self, now: Moment) -> u64 {
+        self.ids.next(now)
+    }
+
+    /// A digest of the key's text.
+    pub fn key(text: &str) -> IdempotencyKey {
+        IdempotencyKey(crate::chance::short_digest(&[b"key", text.as_bytes()]))
+    }
+
+    /// Lets the gate take in what the stock log has and it has not.
+    pub async fn follow(&self, campaign: CampaignId) -> Result<(), LedgerError> {
+        while let Some(figures) = self.gate.figures(campaign).await {
+            let entries = self.ledger.stock_log(campaign, figures.applied, FOLLOW_BATCH).await?;
+            if entries.is_empty() {
+                return Ok(());
+            }
+            if self.gate.follow(campaign, &entries).await == Some(figures.applied) {
+                // Somebody else took them in, or the pool was replaced; what is missing is found at the next look.
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits, within a bound, until everything accepted so far is recorded.
+    async fn caught_up(&self) -> Result<(), Refusal> {
+        let end = self.journal.end();
+        let mut progress = self.progress.subscribe();
+        let caught_up =
+            tokio::time::timeout(RECORD_WAIT, progress.wait_for(|recorded| *recorded >= end)).await;
+        if caught_up.is_err() { Err(tidegate_core::Rejection::Busy.into()) } else { Ok(()) }
+    }
+
+    /// The gauges that are looked up when somebody asks.
+    pub fn print_metrics(&self) -> String {
+        use tidegate_store::intake::Intake;
+        self.metrics.unrecorded.set(i64::try_from(self.journal.depth()).unwrap_or(i64::MAX));
+        self.metrics.stock_left.clear();
+        for campaign in self.book.all() {
+            let sale = crate::metrics::Sale { sale: self.print(campaign.id) };
+            let left = self.gate.left(campaign.id).unwrap_or(0);
+            self.metrics.stock_left.get_or_create(&sale).set(i64::from(left));
+        }
+        self.metrics.print()
+    }
+
+    pub(crate) async fn probe_ledger(&self) -> Result<(), LedgerError> {
+        self.ledger.probe().await
+    }
+
+    pub(crate) async fn forget_old(&self, now: Moment) -> Result<(), LedgerError> {
+        self.ledger.forget_keys(now - Duration::from_secs(7 * 24 * 3600)).await?;
+        self.ledger.forget_sessions(now).await?;
+        Ok(())
+    }
+
+    fn turn(&self, user: UserId) -> parking_lot::MutexGuard<'_, ()> {
+        let at = usize::try_from(user.raw() % TURNS as u64).unwrap_or(0);
+        self.turns[at].lock()
+    }
+}
+
+/// Hears from the recorder.
+struct Recording(Arc<App>);
+
+impl recorder::Listener for Recording {
+    fn recorded(&self, claims: &[Arc<Claim>], outcomes: &[Recorded]) {
+        for (claim, outcome) in claims.iter().zip(outcomes) {
+            if let Recorded::Rejected(rejection) = outcome {
+                tracing::warn!(
+                    order = %self.0.print::<OrderId>(claim.order),
+                    reason = rejection.code(),
+                    "an accepted claim could not be recorded"
+                );
+                self.0.metrics.order("rejected_by_ledger");
+            }
+            self.0.watchers.changed(claim.order);
+        }
+    }
+
+    fn failing(&self, error: &LedgerError) {
+        self.0.health.set(Part::Ledger, Some(&error.to_string()));
+    }
+}

@@ -1,0 +1,94 @@
+//! Who is asking: buyers by their tokens, operators by their key; and buyers minted for load tests.
+
+use std::time::Duration;
+
+use quick_cache::sync::Cache;
+use subtle::ConstantTimeEq;
+use tidegate_core::{Moment, Rejection, UserId};
+use tidegate_store::ledger::Remember;
+use tidegate_store::ledger::sqlite::NewBuyer;
+
+use super::{App, Refusal};
+use crate::chance::{self, Secret, digest};
+
+/// Sessions kept at hand; the ledger has them all.
+const CACHED_SESSIONS: usize = 200_000;
+/// How long a minted token lasts.
+const TEST_TOKEN_LIFE: Duration = Duration::from_secs(24 * 3600);
+pub const MAX_TEST_TOKENS: u32 = 100_000;
+/// What an idempotency key of this use case belongs to.
+pub const TOKENS_SCOPE: &str = "tokens";
+
+#[derive(Debug)]
+pub(super) struct Sessions(Cache<Secret, (UserId, Moment)>);
+
+impl Default for Sessions {
+    fn default() -> Self {
+        Self(Cache::new(CACHED_SESSIONS))
+    }
+}
+
+impl App {
+    /// The buyer a token belongs to.
+    pub fn buyer(&self, token: Option<&str>) -> Result<UserId, Refusal> {
+        let token = token.ok_or(Rejection::Unauthenticated)?;
+        let digest = digest(&[token.as_bytes()]);
+        let found = match self.sessions.0.get(&digest) {
+            Some(session) => Some(session),
+            None => self.ledger.session(&digest)?.inspect(|session| self.sessions.0.insert(digest, *session)),
+        };
+        match found {
+            Some((user, expires_at)) if self.now() < expires_at => Ok(user),
+            _ => Err(Rejection::Unauthenticated.into()),
+        }
+    }
+
+    /// Passes only with the operators' key.
+    pub fn operator(&self, key: Option<&str>) -> Result<(), Refusal> {
+        let key = key.ok_or(Rejection::Unauthenticated)?;
+        let matches: bool = digest(&[key.as_bytes()]).ct_eq(&self.admin_key_digest).into();
+        if matches { Ok(()) } else { Err(Rejection::Unauthenticated.into()) }
+    }
+
+    /// Makes buyers for a load test and gives their tokens. The same key gives the same ones.
+    pub async fn mint_tokens(&self, count: u32, key: Option<Remember>) -> Result<Vec<String>, Refusal> {
+        if !self.rules.test_tokens {
+            return Err(Refusal::Forbidden(
+                "Load-test buyers are switched off. Start with TIDEGATE_TEST_TOKENS=true to allow them.",
+            ));
+        }
+        // Derived from the key where there is one, so that nothing secret has to be kept for a repetition.
+        let seed = match &key {
+            Some(key) => digest(&[&self.secret, b"tokens", &key.key.0]),
+            None => chance::secret().map_err(|error| Refusal::Unavailable(error.to_string()))?,
+        };
+        let tokens: Vec<String> =
+            (0..count).map(|number| chance::token("tb_", &digest(&[&seed, &number.to_le_bytes()]))).collect();
+        if let Some(key) = &key
+            && let Some(before) = self.ledger.remembered(TOKENS_SCOPE, key.key)?
+        {
+            return if before.fingerprint == key.fingerprint { Ok(tokens) } else { Err(Refusal::KeyReused) };
+        }
+        self.create_buyers("load test", &tokens, TEST_TOKEN_LIFE, key).await?;
+        Ok(tokens)
+    }
+
+    /// Makes a buyer for each token.
+    pub(crate) async fn create_buyers(
+        &self,
+        kind: &'static str,
+        tokens: &[String],
+        life: Duration,
+        key: Option<Remember>,
+    ) -> Result<(), Refusal> {
+        let now = self.now();
+        let buyers = tokens
+            .iter()
+            .map(|token| NewBuyer {
+                user: UserId::from_raw(self.next_id(now)),
+                token: digest(&[token.as_bytes()]),
+            })
+            .collect();
+        Ok(self.ledger.create_buyers(kind, buyers, now + life, now, key).await?)
+    }
+}

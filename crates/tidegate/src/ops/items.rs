@@ -1,0 +1,56 @@
+//! The catalogue.
+
+use tidegate_core::{Item, ItemId, Money, Rejection};
+use tidegate_store::ledger::{Ledger, Page, Remember};
+
+use super::{App, Refusal};
+
+/// What an operator says about an item; checked at the edge.
+#[derive(Clone, Debug)]
+pub struct ItemTerms {
+    pub name: String,
+    pub description: String,
+    pub price: Money,
+    pub image_url: Option<String>,
+}
+
+pub const ITEMS_SCOPE: &str = "items";
+
+impl App {
+    pub async fn create_item(&self, terms: ItemTerms, key: Option<Remember>) -> Result<Item, Refusal> {
+        if let Some(subject) = self.done_before(key.as_ref())? {
+            return self.item(ItemId::from_raw(subject));
+        }
+        let now = self.now();
+        let ItemTerms { name, description, price, image_url } = terms;
+        let id = ItemId::from_raw(self.next_id(now));
+        let item = Item { id, name, description, price, image_url, created_at: now, updated_at: now };
+        self.ledger.create_item(item.clone(), key).await?;
+        Ok(item)
+    }
+
+    pub async fn update_item(&self, id: ItemId, terms: ItemTerms) -> Result<Item, Refusal> {
+        let before = self.item(id)?;
+        let ItemTerms { name, description, price, image_url } = terms;
+        let item = Item { name, description, price, image_url, updated_at: self.now(), ..before };
+        self.ledger.update_item(item.clone()).await?;
+        Ok(item)
+    }
+
+    pub fn item(&self, id: ItemId) -> Result<Item, Refusal> {
+        self.ledger.item(id)?.ok_or_else(|| Rejection::NotFound.into())
+    }
+
+    pub fn items(&self, page: Page) -> Result<Vec<Item>, Refusal> {
+        Ok(self.ledger.items(page)?)
+    }
+
+    /// What an operator's key made before, if anything.
+    pub(super) fn done_before(&self, key: Option<&Remember>) -> Result<Option<u64>, Refusal> {
+        let Some(key) = key else { return Ok(None) };
+        match self.ledger.remembered(key.scope, key.key)? {
+            Some(before) if before.fingerprint != key.fingerprint => Err(Refusal::KeyReused),
+            before => Ok(before.map(|before| before.subject)),
+        }
+    }
+}

@@ -1,0 +1,270 @@
+//! Orders: placed, found, cancelled, expired.
+
+use std::sync::Arc;
+
+use tidegate_core::{
+    Campaign, CampaignId, Claim, ClaimRequest, IdempotencyKey, Moment, Order, OrderId, OrderState, Phase,
+    Rejection, UserId,
+};
+use tidegate_store::intake::{AppendError, Unrecorded};
+use tidegate_store::ledger::sqlite::OrderFilter;
+use tidegate_store::ledger::{Actor, Ledger, LedgerError, Page};
+
+use super::{App, Refusal};
+
+/// A placed order, and whether this request placed it.
+#[derive(Clone, Debug)]
+pub struct Placed {
+    pub order: Order,
+    pub replayed: bool,
+}
+
+/// Orders expired in one transaction.
+const EXPIRE_BATCH: u32 = 500;
+
+impl App {
+    /// The sale, if it takes orders now. Everything that can refuse without knowing who asks.
+    pub fn open_sale(&self, id: CampaignId, now: Moment) -> Result<Arc<Campaign>, Refusal> {
+        let Some(sale) = self.book.find(id) else {
+            return Err(match self.ledger.campaign(id)? {
+                Some(sale) if sale.is_published() => Rejection::Ended.into(),
+                _ => Rejection::NotFound.into(),
+            });
+        };
+        let left = self.gate.left(id).ok_or(Rejection::NotReady)?;
+        match sale.phase(now, left) {
+            None => Err(Rejection::NotFound.into()),
+            Some(Phase::Upcoming) => Err(Rejection::NotStarted.into()),
+            Some(Phase::Ended) => Err(Rejection::Ended.into()),
+            Some(Phase::Paused) => Err(Rejection::Paused.into()),
+            Some(Phase::SoldOut) => Err(Rejection::SoldOut.into()),
+            Some(Phase::Live) => Ok(sale),
+        }
+    }
+
+    /// Places an order: decided at the gate, durable in the journal when this returns.
+    pub async fn place(
+        &self,
+        buyer: UserId,
+        sale: &Campaign,
+        quantity: u32,
+        key: Option<IdempotencyKey>,
+    ) -> Result<Placed, Refusal> {
+        let (claim, durable) = {
+            let _turn = self.turn(buyer);
+            if let Some(key) = key
+                && let Some(order) = self.earlier(buyer, sale.id, quantity, key)?
+            {
+                return Ok(Placed { order, replayed: true });
+            }
+            self.check_intake()?;
+            let claim = Arc::new(self.gate.decide(self.request(buyer, sale, quantity, key))?);
+            match self.journal.enqueue(claim.clone()) {
+                Ok(durable) => (claim, durable),
+                Err(error) => {
+                    self.gate.forget(&claim);
+                    return Err(not_kept(&error));
+                }
+            }
+        };
+        // From here on the claim is the journal's, whether or not anybody waits for it.
+        match tokio::time::timeout(self.rules.answer_within, durable).await {
+            Ok(Ok(claim)) => Ok(Placed { order: as_order(&claim, sale, true), replayed: false }),
+            Ok(Err(error)) => Err(not_kept(&error)),
+            Err(_) => Ok(Placed { order: as_order(&claim, sale, false), replayed: false }),
+        }
+    }
+
+    fn request(
+        &self,
+        buyer: UserId,
+        sale: &Campaign,
+        quantity: u32,
+        key: Option<IdempotencyKey>,
+    ) -> ClaimRequest {
+        let now = self.now();
+        ClaimRequest {
+            order: OrderId::from_raw(self.next_id(now)),
+            user: buyer,
+            campaign: sale.id,
+            quantity,
+            limit: sale.per_user_limit,
+            unit_price: sale.price,
+            created_at: now,
+            pay_by: now + std::time::Duration::from_secs(sale.pay_within_s.into()),
+            key,
+        }
+    }
+
+    fn check_intake(&self) -> Result<(), Refusal> {
+        if !self.health.is_ready() {
+            return Err(Rejection::NotReady.into());
+        }
+        self.journal.check().map_err(|error| not_kept(&error))
+    }
+
+    /// What this key made before, if anything.
+    fn earlier(
+        &self,
+        buyer: UserId,
+        sale: CampaignId,
+        quantity: u32,
+        key: IdempotencyKey,
+    ) -> Result<Option<Order>, Refusal> {
+        let waiting = self.journal.of_buyer(buyer).into_iter().find(|found| found.claim.key == Some(key));
+        let order = match waiting {
+            Some(Unrecorded { durable: false, .. }) => return Err(Refusal::InFlight),
+            Some(Unrecorded { claim, .. }) => Some(self.order_of(&claim)?),
+            None => self.ledger.find_by_key(buyer, key)?,
+        };
+        match order {
+            Some(order) if order.campaign != sale || order.quantity() != quantity => Err(Refusal::KeyReused),
+            order => Ok(order),
+        }
+    }
+
+    /// Answers a repeated request although the sale takes no orders any more. A key can only be known if its buyer has
+    /// claimed here, so that everybody else costs no look-up.
+    pub fn replay(
+        &self,
+        buyer: UserId,
+        sale: CampaignId,
+        quantity: u32,
+        key: IdempotencyKey,
+    ) -> Result<Option<Order>, Refusal> {
+        if self.gate.left(sale).is_some() && self.gate.held_by(sale, buyer).is_none() {
+            return Ok(None);
+        }
+        self.earlier(buyer, sale, quantity, key)
+    }
+
+    fn order_of(&self, claim: &Claim) -> Result<Order, Refusal> {
+        let sale = match self.book.find(claim.campaign) {
+            Some(sale) => sale,
+            None => Arc::new(self.ledger.campaign(claim.campaign)?.ok_or(Rejection::NotFound)?),
+        };
+        Ok(as_order(claim, &sale, true))
+    }
+
+    /// A buyer's own order, recorded or not.
+    pub fn order_of_buyer(&self, buyer: UserId, id: OrderId) -> Result<Order, Refusal> {
+        // The journal first: what it has let go is in the ledger.
+        if let Some(found) = self.journal.of_buyer(buyer).into_iter().find(|found| found.claim.order == id) {
+            let mut order = self.order_of(&found.claim)?;
+            if !found.durable {
+                order.state = OrderState::Queued;
+            }
+            return Ok(order);
+        }
+        let order = self.ledger.find_order(id)?.filter(|order| order.user == buyer);
+        order.ok_or_else(|| Rejection::NotFound.into())
+    }
+
+    /// A buyer's orders, newest first.
+    pub fn orders_of_buyer(&self, buyer: UserId, page: Page) -> Result<Vec<Order>, Refusal> {
+        let waiting = self.journal.of_buyer(buyer);
+        let mut orders = self.ledger.orders_of(buyer, page)?;
+        for found in waiting.iter().filter(|found| found.durable) {
+            let id = found.claim.order;
+            let wanted = page.before.is_none_or(|before| id.raw() < before);
+            if wanted && orders.iter().all(|order| order.id != id) {
+                orders.push(self.order_of(&found.claim)?);
+            }
+        }
+        orders.sort_by_key(|order| std::cmp::Reverse(order.id));
+        orders.truncate(page.limit as usize);
+        Ok(orders)
+    }
+
+    pub async fn orders(&self, filter: OrderFilter, page: Page) -> Result<Vec<Order>, Refusal> {
+        self.caught_up().await?;
+        Ok(self.ledger.orders(filter, page).await?)
+    }
+
+    /// An order for an operator, recorded.
+    pub async fn recorded_order(&self, id: OrderId) -> Result<Order, Refusal> {
+        if let Some(order) = self.ledger.find_order(id)? {
+            return Ok(order);
+        }
+        self.caught_up().await?;
+        self.ledger.find_order(id)?.ok_or_else(|| Rejection::NotFound.into())
+    }
+
+    /// A buyer cancels their own order. Cancelling what is cancelled changes nothing.
+    pub async fn cancel(&self, buyer: UserId, id: OrderId) -> Result<Order, Refusal> {
+        let order = self.order_of_buyer(buyer, id)?;
+        self.cancel_as(order, Actor::Buyer(buyer)).await
+    }
+
+    pub async fn cancel_for(&self, id: OrderId) -> Result<Order, Refusal> {
+        let order = self.recorded_order(id).await?;
+        self.cancel_as(order, Actor::Operator).await
+    }
+
+    async fn cancel_as(&self, order: Order, by: Actor) -> Result<Order, Refusal> {
+        if order.state == OrderState::Cancelled {
+            return Ok(order);
+        }
+        self.recorded_order(order.id).await?;
+        let cancelled = self.ledger.cancel(order.id, by, self.now()).await?.ok_or(Rejection::NotFound)??;
+        self.metrics.order("cancelled");
+        self.units_returned(&cancelled).await?;
+        Ok(cancelled)
+    }
+
+    /// Expires what is due; gives how many. Called until it gives none.
+    pub async fn expire_due(&self) -> Result<usize, LedgerError> {
+        let expired = self.ledger.expire_due(self.now(), EXPIRE_BATCH).await?;
+        let mut campaigns: Vec<_> = expired.iter().map(|order| order.campaign).collect();
+        campaigns.sort_unstable();
+        campaigns.dedup();
+        for campaign in campaigns {
+            self.follow(campaign).await?;
+        }
+        for order in &expired {
+            self.metrics.order("expired");
+            self.watchers.changed(order.id);
+        }
+        Ok(expired.len())
+    }
+
+    pub async fn next_deadline(&self) -> Result<Option<Moment>, LedgerError> {
+        self.ledger.next_deadline().await
+    }
+
+    /// After a commit that gave units back: the gate sells them again, and whoever watches hears of it.
+    pub(super) async fn units_returned(&self, order: &Order) -> Result<(), Refusal> {
+        self.follow(order.campaign).await?;
+        self.watchers.changed(order.id);
+        Ok(())
+    }
+}
+
+/// An order as it will be recorded.
+fn as_order(claim: &Claim, sale: &Campaign, durable: bool) -> Order {
+    Order {
+        id: claim.order,
+        campaign: claim.campaign,
+        item: sale.item,
+        user: claim.user,
+        slots: claim.slots.clone(),
+        unit_price: claim.unit_price,
+        state: if durable { OrderState::AwaitingPayment } else { OrderState::Queued },
+        reason: None,
+        created_at: claim.created_at,
+        pay_by: claim.pay_by,
+        updated_at: claim.created_at,
+    }
+}
+
+fn not_kept(error: &AppendError) -> Refusal {
+    match error {
+        AppendError::Full => Rejection::Busy.into(),
+        AppendError::NoRoom(_) => Rejection::NotReady.into(),
+        AppendError::Failed(_) => Refusal::Unknown(
+            "The disk failed while the order was being written, so its outcome is not known yet. Look at your orders \
+             later, or repeat the request with the same Idempotency-Key."
+                .into(),
+        ),
+    }
+}

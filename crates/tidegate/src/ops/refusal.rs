@@ -1,0 +1,82 @@
+//! Why a use case did not do what it was asked: expected outcomes with their codes, and troubles of ours.
+
+use std::collections::BTreeMap;
+
+use tidegate_core::Rejection;
+use tidegate_core::campaign::StepRefused;
+use tidegate_core::order::WrongState;
+use tidegate_store::ledger::LedgerError;
+
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum Refusal {
+    #[error("{}", .0.sentence())]
+    Rejected(Rejection),
+    /// Fields that are not as they must be, each with what is wrong.
+    #[error("some fields are not valid")]
+    Invalid(BTreeMap<String, String>),
+    /// The key was used for something else.
+    #[error("this Idempotency-Key was used for another request")]
+    KeyReused,
+    /// The same request is being worked on.
+    #[error("the first request with this Idempotency-Key is still being worked on")]
+    InFlight,
+    #[error("{detail}")]
+    Conflict { code: &'static str, detail: String },
+    #[error("{0}")]
+    Forbidden(&'static str),
+    /// Something of ours does not work right now; nothing was changed.
+    #[error("{0}")]
+    Unavailable(String),
+    /// Whether it was done cannot be said.
+    #[error("{0}")]
+    Unknown(String),
+}
+
+impl Refusal {
+    pub fn invalid(field: &str, what: impl Into<String>) -> Self {
+        Self::Invalid(BTreeMap::from([(field.to_owned(), what.into())]))
+    }
+}
+
+impl From<Rejection> for Refusal {
+    fn from(rejection: Rejection) -> Self {
+        Self::Rejected(rejection)
+    }
+}
+
+impl From<LedgerError> for Refusal {
+    fn from(error: LedgerError) -> Self {
+        tracing::warn!(%error, "a request met a failing ledger");
+        Self::Unavailable("The ledger cannot be used right now; nothing was changed.".into())
+    }
+}
+
+impl From<WrongState> for Refusal {
+    fn from(refused: WrongState) -> Self {
+        use tidegate_core::OrderState::{
+            AwaitingPayment, Cancelled, Expired, Paid, Queued, Refunded, Rejected,
+        };
+        let code = match refused.state {
+            Queued => "order_queued",
+            AwaitingPayment => "order_awaiting_payment",
+            Paid => "order_paid",
+            Cancelled => "order_cancelled",
+            Expired => "order_expired",
+            Refunded => "order_refunded",
+            Rejected => "order_rejected",
+        };
+        Self::Conflict { code, detail: refused.to_string() }
+    }
+}
+
+impl From<StepRefused> for Refusal {
+    fn from(refused: StepRefused) -> Self {
+        let code = match refused {
+            StepRefused::WrongState { .. } => "wrong_state",
+            StepRefused::NeedsApproval => "approval_required",
+            StepRefused::WindowOver => "ended",
+            StepRefused::BadEnd => return Self::invalid("ends_at", refused.to_string()),
+        };
+        Self::Conflict { code, detail: refused.to_string() }
+    }
+}

@@ -1,0 +1,157 @@
+//! The crowd: every buyer tries as often as planned, over shared connections, and remembers what they were told.
+//!
+//! Closed loop: a connection tries again as soon as it is answered. Open loop: arrivals keep their own pace, and an
+//! answer's latency counts from the planned arrival, so that waiting for a slow server is not hidden.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use hdrhistogram::Histogram;
+use hyper::Method;
+use indicatif::{ProgressBar, ProgressStyle};
+use tokio::time::Instant;
+
+use super::client::{Answer, Client};
+
+#[derive(Clone, Debug)]
+pub(super) struct Plan {
+    pub(super) url: String,
+    pub(super) sale: String,
+    pub(super) tokens: Vec<String>,
+    pub(super) tries: u32,
+    pub(super) quantity: u32,
+    pub(super) connections: u32,
+    pub(super) rate: Option<u32>,
+}
+
+/// What the buyers were told.
+#[derive(Debug)]
+pub(super) struct Told {
+    pub(super) attempts: u64,
+    /// Order id to the index of its buyer.
+    pub(super) accepted: HashMap<String, usize>,
+    pub(super) rejected: BTreeMap<String, u64>,
+    pub(super) errors: u64,
+    pub(super) elapsed: Duration,
+    /// In microseconds.
+    pub(super) latency: Histogram<u64>,
+}
+
+/// A buyer asks again, with the same key, when there was no clear answer.
+const RETRIES: u32 = 20;
+const RETRY_AFTER: Duration = Duration::from_millis(100);
+const LONGEST_US: u64 = 600_000_000;
+
+impl Told {
+    fn new() -> anyhow::Result<Self> {
+        Ok(Self {
+            attempts: 0,
+            accepted: HashMap::new(),
+            rejected: BTreeMap::new(),
+            errors: 0,
+            elapsed: Duration::ZERO,
+            latency: Histogram::new_with_bounds(1, LONGEST_US, 3)?,
+        })
+    }
+
+    fn note(&mut self, buyer: usize, answer: Option<Answer>, took: Duration) {
+        self.attempts += 1;
+        let micros = u64::try_from(took.as_micros()).unwrap_or(LONGEST_US);
+        self.latency.saturating_record(micros.max(1));
+        let Some(answer) = answer else {
+            self.errors += 1;
+            return;
+        };
+        match (answer.status, answer.json()["id"].as_str()) {
+            (201 | 202, Some(id)) => {
+                self.accepted.insert(id.to_owned(), buyer);
+            }
+            (400..=499, _) | (503, _) => *self.rejected.entry(answer.code()).or_default() += 1,
+            _ => self.errors += 1,
+        }
+    }
+
+    fn add(&mut self, other: Self) -> anyhow::Result<()> {
+        self.attempts += other.attempts;
+        self.accepted.extend(other.accepted);
+        for (code, count) in other.rejected {
+            *self.rejected.entry(code).or_default() += count;
+        }
+        self.errors += other.errors;
+        self.latency.add(other.latency)?;
+        Ok(())
+    }
+}
+
+pub(super) async fn fire(plan: Plan) -> anyhow::Result<Told> {
+    let total = plan.tokens.len() as u64 * u64::from(plan.tries);
+    let bar = ProgressBar::new(total).with_style(ProgressStyle::with_template(
+        "  rehearsing {bar:40} {pos}/{len} attempts  {per_sec}  {elapsed}",
+    )?);
+    let (plan, next) = (Arc::new(plan), Arc::new(AtomicU64::new(0)));
+    let started = Instant::now();
+    let mut crowd = tokio::task::JoinSet::new();
+    for _ in 0..plan.connections {
+        crowd.spawn(connection(plan.clone(), next.clone(), total, started, bar.clone()));
+    }
+    let mut told = Told::new()?;
+    while let Some(part) = crowd.join_next().await {
+        told.add(part??)?;
+    }
+    told.elapsed = started.elapsed();
+    bar.finish_and_clear();
+    Ok(told)
+}
+
+/// One connection, taking the next attempt whenever it is free.
+async fn connection(
+    plan: Arc<Plan>,
+    next: Arc<AtomicU64>,
+    total: u64,
+    started: Instant,
+    bar: ProgressBar,
+) -> anyhow::Result<Told> {
+    let mut client = Client::new(&plan.url, None)?;
+    let mut told = Told::new()?;
+    loop {
+        let number = next.fetch_add(1, Ordering::Relaxed);
+        if number >= total {
+            return Ok(told);
+        }
+        let arrival = match plan.rate {
+            Some(rate) => {
+                let planned = started + Duration::from_nanos(number * 1_000_000_000 / u64::from(rate));
+                tokio::time::sleep_until(planned).await;
+                planned
+            }
+            None => Instant::now(),
+        };
+        let buyer = usize::try_from(number % plan.tokens.len() as u64)?;
+        let answer = attempt(&mut client, &plan, buyer, number).await;
+        told.note(buyer, answer, arrival.elapsed());
+        bar.inc(1);
+    }
+}
+
+/// One try of one buyer, until there is a clear answer.
+async fn attempt(client: &mut Client, plan: &Plan, buyer: usize, number: u64) -> Option<Answer> {
+    let path = format!("/v1/sales/{}/orders", plan.sale);
+    let body = format!("{{\"quantity\":{}}}", plan.quantity);
+    let key = format!("rehearsal-{number}");
+    let token = &plan.tokens[buyer];
+    let mut last = None;
+    for _ in 0..=RETRIES {
+        let sent = client.send_as(token, Method::POST, &path, Some(body.clone()), Some(&key)).await;
+        match sent {
+            Ok(answer) if answer.status == 503 || answer.code() == "idempotency_in_flight" => {
+                last = Some(answer)
+            }
+            Ok(answer) => return Some(answer),
+            Err(_) => last = None,
+        }
+        tokio::time::sleep(RETRY_AFTER).await;
+    }
+    last
+}

@@ -1,0 +1,108 @@
+//! A server of our own: a child process on a free port, in a temporary directory or a given one.
+
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use tokio::io::{AsyncBufReadExt, BufReader};
+use tokio::process::{Child, Command};
+
+#[derive(Debug)]
+pub struct Server {
+    child: Child,
+    url: String,
+    admin_key: Option<String>,
+    _directory: Option<tempfile::TempDir>,
+}
+
+const START_WITHIN: Duration = Duration::from_secs(60);
+const STOP_WITHIN: Duration = Duration::from_secs(30);
+
+impl Server {
+    /// Starts this very program in a temporary directory.
+    pub async fn start(admin_key: &str, settings: &[(&str, &str)]) -> anyhow::Result<Self> {
+        let directory = tempfile::tempdir().context("no temporary directory could be made")?;
+        let program = std::env::current_exe().context("this program cannot find itself")?;
+        let mut server = Self::start_in(&program, directory.path(), admin_key, settings).await?;
+        server._directory = Some(directory);
+        Ok(server)
+    }
+
+    /// Starts `program` on a data directory that stays.
+    pub async fn start_in(
+        program: &Path,
+        data_dir: &Path,
+        admin_key: &str,
+        settings: &[(&str, &str)],
+    ) -> anyhow::Result<Self> {
+        let mut command = Command::new(program);
+        for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("TIDEGATE_")) {
+            command.env_remove(name);
+        }
+        if !admin_key.is_empty() {
+            command.env("TIDEGATE_ADMIN_KEY", admin_key);
+        }
+        command
+            .args(["serve", "--json", "--no-demo", "--listen", "127.0.0.1:0", "--data-dir"])
+            .arg(data_dir)
+            .env("TIDEGATE_TEST_TOKENS", "true")
+            .env("TIDEGATE__LOG__LEVEL", "warn")
+            .envs(settings.iter().copied())
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .kill_on_drop(true);
+        let mut child = command.spawn().with_context(|| format!("cannot start {}", program.display()))?;
+        let stdout = child.stdout.take().context("the server has no stdout")?;
+        let mut line = String::new();
+        let mut reader = BufReader::new(stdout);
+        let said = tokio::time::timeout(START_WITHIN, reader.read_line(&mut line));
+        said.await.context("the server did not start in time")??;
+        let said: serde_json::Value =
+            serde_json::from_str(&line).context("the server ended before it was ready; its log says why")?;
+        let url = said["url"].as_str().context("the server did not say where it listens")?.to_owned();
+        let admin_key = said["admin_key"].as_str().map(str::to_owned);
+        Ok(Self { child, url, admin_key, _directory: None })
+    }
+
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// The key the server made for itself, if it did.
+    pub fn new_admin_key(&self) -> Option<&str> {
+        self.admin_key.as_deref()
+    }
+
+    pub fn pid(&self) -> Option<u32> {
+        self.child.id()
+    }
+
+    /// What the process needs now and needed at most, in KiB.
+    pub fn memory_kib(&self) -> anyhow::Result<(u64, u64)> {
+        let pid = self.pid().context("the server has ended")?;
+        let status = std::fs::read_to_string(PathBuf::from(format!("/proc/{pid}/status")))?;
+        let of = |name: &str| {
+            let line = status.lines().find(|line| line.starts_with(name))?;
+            line.split_whitespace().nth(1)?.parse().ok()
+        };
+        Ok((of("VmRSS:").context("no VmRSS")?, of("VmHWM:").context("no VmHWM")?))
+    }
+
+    /// Ends it as a crash would.
+    pub async fn kill(mut self) -> anyhow::Result<()> {
+        Ok(self.child.kill().await?)
+    }
+
+    /// Asks it to stop; says whether it did so cleanly.
+    pub async fn stop(mut self) -> anyhow::Result<bool> {
+        let Some(pid) = self.pid().and_then(|pid| rustix::process::Pid::from_raw(pid.cast_signed())) else {
+            bail!("the server has ended by itself");
+        };
+        rustix::process::kill_process(pid, rustix::process::Signal::TERM)?;
+        let status = tokio::time::timeout(STOP_WITHIN, self.child.wait())
+            .await
+            .context("the server did not stop in time")??;
+        Ok(status.success())
+    }
+}

@@ -1,0 +1,94 @@
+//! What happens without anyone asking: expiry, opening and closing, following the stock log, refunds, housekeeping.
+//!
+//! What always holds: a worker that fails says so and tries again; none of them keeps state of its own.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tidegate_store::ledger::LedgerError;
+
+use crate::health::Part;
+use crate::ops::App;
+
+/// The longest a worker sleeps when it waits for a moment: orders and sales made meanwhile may be due sooner.
+const LONGEST_SLEEP: Duration = Duration::from_millis(250);
+const FOLLOW_EVERY: Duration = Duration::from_millis(500);
+const REFUNDS_EVERY: Duration = Duration::from_millis(500);
+const PROBE_EVERY: Duration = Duration::from_secs(1);
+const HOUSEKEEPING_EVERY: Duration = Duration::from_secs(3600);
+const AFTER_FAILURE: Duration = Duration::from_secs(1);
+
+/// Starts all of them; they end when the app closes.
+pub fn start(app: &Arc<App>) {
+    repeat(app, "expiry", expiry);
+    repeat(app, "opening and closing", times);
+    repeat(app, "following the stock log", follow);
+    repeat(app, "refunds", refunds);
+    repeat(app, "probing the ledger", probe);
+    repeat(app, "housekeeping", housekeeping);
+}
+
+/// Does `work` again and again; it says how long to rest in between.
+fn repeat<F>(app: &Arc<App>, name: &'static str, work: impl Fn(Arc<App>) -> F + Send + 'static)
+where
+    F: Future<Output = Result<Duration, LedgerError>> + Send,
+{
+    let app = app.clone();
+    tokio::spawn(async move {
+        let mut closed = std::pin::pin!(app.closed());
+        loop {
+            let rest = work(app.clone()).await.unwrap_or_else(|error| {
+                tracing::warn!(%error, worker = name, "a worker failed and will try again");
+                AFTER_FAILURE
+            });
+            tokio::select! {
+                () = tokio::time::sleep(rest) => {}
+                () = &mut closed => return,
+            }
+        }
+    });
+}
+
+/// Unpaid orders end exactly at their deadline: sleeps until the next one, from the index.
+async fn expiry(app: Arc<App>) -> Result<Duration, LedgerError> {
+    let due = match app.next_deadline().await? {
+        Some(deadline) => app.now().until(deadline),
+        None => LONGEST_SLEEP,
+    };
+    if due.is_zero() {
+        app.expire_due().await?;
+        return Ok(Duration::ZERO);
+    }
+    Ok(due.min(LONGEST_SLEEP))
+}
+
+async fn times(app: Arc<App>) -> Result<Duration, LedgerError> {
+    let next = app.keep_times().await?;
+    Ok(next
+        .map_or(LONGEST_SLEEP, |next| app.now().until(next))
+        .clamp(Duration::from_millis(1), LONGEST_SLEEP))
+}
+
+/// Changes are followed at once by whoever makes them; this finds what was missed.
+async fn follow(app: Arc<App>) -> Result<Duration, LedgerError> {
+    app.follow_all().await?;
+    Ok(FOLLOW_EVERY)
+}
+
+async fn refunds(app: Arc<App>) -> Result<Duration, LedgerError> {
+    let given = app.give_refunds().await?;
+    Ok(if given == 0 { REFUNDS_EVERY } else { Duration::ZERO })
+}
+
+/// While the ledger is in trouble and nobody writes, somebody has to find out when it works again.
+async fn probe(app: Arc<App>) -> Result<Duration, LedgerError> {
+    if app.health.problem(Part::Ledger).is_some() {
+        app.probe_ledger().await?;
+    }
+    Ok(PROBE_EVERY)
+}
+
+async fn housekeeping(app: Arc<App>) -> Result<Duration, LedgerError> {
+    app.forget_old(app.now()).await?;
+    Ok(HOUSEKEEPING_EVERY)
+}
