@@ -216,9 +216,8 @@ impl App {
         Ok(())
     }
 
-    /// Waits, within a bound, until everything accepted so far is recorded.
-    async fn caught_up(&self) -> Result<(), Refusal> {
-        let end = self.journal.end();
+    /// Waits, within a bound, until everything up to `end` is recorded.
+    async fn caught_up(&self, end: Position) -> Result<(), Refusal> {
         let mut progress = self.progress.subscribe();
         let caught_up =
             tokio::time::timeout(RECORD_WAIT, progress.wait_for(|recorded| *recorded >= end)).await;

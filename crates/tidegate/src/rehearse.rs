@@ -67,17 +67,14 @@ impl RehearseArgs {
 }
 
 pub async fn run(args: RehearseArgs) -> anyhow::Result<Verdict> {
-    let (server, url, admin_key) = match &args.url {
-        Some(url) => {
-            let key = args.admin_key.clone().context("the server at --url needs its --admin-key")?;
-            (None, url.clone(), key)
-        }
-        None => {
-            let key = chance::token("ta_", &chance::secret()?);
-            let server = Server::start(&key, &[]).await?;
-            let url = server.url().to_owned();
-            (Some(server), url, key)
-        }
+    let (server, url, admin_key) = if let Some(url) = &args.url {
+        let key = args.admin_key.clone().context("the server at --url needs its --admin-key")?;
+        (None, url.clone(), key)
+    } else {
+        let key = chance::token("ta_", &chance::secret()?);
+        let server = Server::start(&key, &[]).await?;
+        let url = server.url().to_owned();
+        (Some(server), url, key)
     };
     let mut operator = Client::new(&url, Some(&admin_key))?;
     let rehearsal = Rehearsal::set_up(&mut operator, &args).await?;

@@ -149,6 +149,11 @@ impl Journal {
         self.shared.backlog.lock().end()
     }
 
+    /// The position of the newest durable claim.
+    pub fn durable_end(&self) -> Position {
+        self.shared.backlog.lock().written()
+    }
+
     /// The greatest order id among the claims that are not recorded.
     pub fn highest_order(&self) -> u64 {
         self.shared.backlog.lock().highest_order()

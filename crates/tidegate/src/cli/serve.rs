@@ -90,7 +90,7 @@ fn announce(config: &Config, opened: &Opened, address: SocketAddr, started: Inst
     println!("  Data      {} (embedded)", config.data_dir.display());
     match &opened.new_admin_key {
         Some(key) => {
-            println!("  Admin key {key}\n            Shown only now: keep it, or set TIDEGATE_ADMIN_KEY.")
+            println!("  Admin key {key}\n            Shown only now: keep it, or set TIDEGATE_ADMIN_KEY.");
         }
         None if config.admin_key.is_empty() => println!("  Admin key the one printed at the first start"),
         None => println!("  Admin key from the configuration"),

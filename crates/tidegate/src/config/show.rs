@@ -35,7 +35,9 @@ fn print(value: &Value) -> String {
     match value {
         Value::String(_, text) => format!("{text:?}"),
         Value::Bool(_, on) => on.to_string(),
-        Value::Num(_, number) => number.to_u128().map_or_else(|| format!("{number:?}"), |n| n.to_string()),
+        Value::Num(_, number) => {
+            number.to_i128().map_or_else(|| number.to_u128().unwrap_or(0).to_string(), |n| n.to_string())
+        }
         other => format!("{other:?}"),
     }
 }

@@ -89,6 +89,10 @@ fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
         if inner.is_data() { wrong_field(&field, &inner) } else { malformed(&inner) }
     })?;
     reader.end().map_err(|error| malformed(&error))?;
+    // Structs would read from lists, too, by the order of their fields.
+    if bytes.iter().find(|byte| !byte.is_ascii_whitespace()) != Some(&b'{') {
+        return Err(Problem::invalid(BTreeMap::from([("body".to_owned(), "must be an object".to_owned())])));
+    }
     Ok(value)
 }
 

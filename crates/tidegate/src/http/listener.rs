@@ -3,10 +3,11 @@
 //! Our own because the usual one installs no timer, and without a timer no client ever times out.
 
 use std::pin::pin;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use axum::Router;
+use axum::http::StatusCode;
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
@@ -14,6 +15,7 @@ use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 
+use super::problem::Problem;
 use super::socket::Socket;
 use crate::config::Http;
 use crate::ops::App;
@@ -23,10 +25,14 @@ const HEADER_BYTES: usize = 32 << 10;
 /// After an accept that failed, for want of file descriptors for instance.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
-const FULL: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/problem+json\r\n\
-    retry-after: 1\r\nconnection: close\r\ncontent-length: 136\r\n\r\n\
-    {\"type\":\"about:blank\",\"title\":\"Service Unavailable\",\"status\":503,\"code\":\"busy\",\
-    \"detail\":\"Too many connections; try again in a moment.\"}";
+/// What a connection beyond the bound is told; made once, since it is told in a flood.
+static FULL: LazyLock<Vec<u8>> = LazyLock::new(|| {
+    let problem =
+        Problem::new(StatusCode::SERVICE_UNAVAILABLE, "busy", "Too many connections; try again in a moment.");
+    let body = serde_json::to_string(&problem).unwrap_or_default();
+    let head = "HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/problem+json\r\nretry-after: 1";
+    format!("{head}\r\nconnection: close\r\ncontent-length: {}\r\n\r\n{body}", body.len()).into_bytes()
+});
 
 /// Serves until the app closes, then lets requests in flight finish, within a bound.
 pub async fn serve(listener: TcpListener, router: Router, app: Arc<App>, settings: Http) {
@@ -92,6 +98,6 @@ async fn connection(stream: TcpStream, router: Router, app: &App, settings: &Htt
 
 async fn refuse(mut stream: TcpStream) {
     // The client may be gone already; there is nothing more to tell it.
-    let _ = stream.write_all(FULL).await;
+    let _ = stream.write_all(&FULL).await;
     let _ = stream.shutdown().await;
 }

@@ -177,7 +177,7 @@ impl App {
     }
 
     pub async fn orders(&self, filter: OrderFilter, page: Page) -> Result<Vec<Order>, Refusal> {
-        self.caught_up().await?;
+        self.caught_up(self.journal.durable_end()).await?;
         Ok(self.ledger.orders(filter, page).await?)
     }
 
@@ -186,7 +186,7 @@ impl App {
         if let Some(order) = self.ledger.find_order(id)? {
             return Ok(order);
         }
-        self.caught_up().await?;
+        self.caught_up(self.journal.durable_end()).await?;
         self.ledger.find_order(id)?.ok_or_else(|| Rejection::NotFound.into())
     }
 

@@ -135,7 +135,7 @@ impl App {
 
     /// Installs the pool behind a closed door, in a new epoch: claims of earlier ones are recorded by then.
     async fn prewarm(&self, id: CampaignId, now: Moment) -> Result<(), Refusal> {
-        self.caught_up().await?;
+        self.caught_up(self.journal.end()).await?;
         let seed = self.ledger.reseed(id, now).await?.ok_or(Rejection::NotFound)?;
         self.gate.install(id, Seed { door: Door::Closed, ..seed }).await;
         Ok(())

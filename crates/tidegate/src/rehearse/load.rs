@@ -68,7 +68,7 @@ impl Told {
             (201 | 202, Some(id)) => {
                 self.accepted.insert(id.to_owned(), buyer);
             }
-            (400..=499, _) | (503, _) => *self.rejected.entry(answer.code()).or_default() += 1,
+            (400..=499 | 503, _) => *self.rejected.entry(answer.code()).or_default() += 1,
             _ => self.errors += 1,
         }
     }
@@ -146,7 +146,7 @@ async fn attempt(client: &mut Client, plan: &Plan, buyer: usize, number: u64) ->
         let sent = client.send_as(token, Method::POST, &path, Some(body.clone()), Some(&key)).await;
         match sent {
             Ok(answer) if answer.status == 503 || answer.code() == "idempotency_in_flight" => {
-                last = Some(answer)
+                last = Some(answer);
             }
             Ok(answer) => return Some(answer),
             Err(_) => last = None,

@@ -13,7 +13,8 @@ pub struct Server {
     child: Child,
     url: String,
     admin_key: Option<String>,
-    _directory: Option<tempfile::TempDir>,
+    /// Removed with the server.
+    directory: Option<tempfile::TempDir>,
 }
 
 const START_WITHIN: Duration = Duration::from_secs(60);
@@ -25,7 +26,7 @@ impl Server {
         let directory = tempfile::tempdir().context("no temporary directory could be made")?;
         let program = std::env::current_exe().context("this program cannot find itself")?;
         let mut server = Self::start_in(&program, directory.path(), admin_key, settings).await?;
-        server._directory = Some(directory);
+        server.directory = Some(directory);
         Ok(server)
     }
 
@@ -62,7 +63,7 @@ impl Server {
             serde_json::from_str(&line).context("the server ended before it was ready; its log says why")?;
         let url = said["url"].as_str().context("the server did not say where it listens")?.to_owned();
         let admin_key = said["admin_key"].as_str().map(str::to_owned);
-        Ok(Self { child, url, admin_key, _directory: None })
+        Ok(Self { child, url, admin_key, directory: None })
     }
 
     pub fn url(&self) -> &str {

@@ -51,6 +51,10 @@ impl Backlog {
         self.recorded + self.queue.len() as u64
     }
 
+    pub(super) fn written(&self) -> Position {
+        self.written
+    }
+
     pub(super) fn recorded(&self) -> Position {
         self.recorded
     }

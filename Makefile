@@ -1,0 +1,44 @@
+# The commands everybody uses. `make test` on a fresh Debian machine with Rust does all the set-up it needs.
+
+.PHONY: run test lint bench prove setup
+
+# Debian packages the build and the tests need, as package:command.
+NEEDS := build-essential:cc curl:curl
+
+run:
+	cargo run --release
+
+# Everything that must hold before a change lands.
+test: setup lint
+	cargo test --workspace
+
+lint:
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets --features tidegate/prove -- -D warnings
+
+# How fast it is here: a sell-out, and a crowd that all gets one.
+bench:
+	cargo build --release
+	target/release/tidegate rehearse --stock 1000 --buyers 20000 --connections 256
+	target/release/tidegate rehearse --stock 200000 --buyers 200000 --connections 256
+	target/release/tidegate rehearse --stock 200000 --buyers 200000 --connections 64
+
+# Long campaigns: 300 kills under load, a restart with a million orders, the rehearsals of the README.
+prove: setup
+	cargo test --release -p tidegate --features prove --test prove -- --nocapture
+	cargo build --release
+	target/release/tidegate rehearse --stock 1000 --buyers 20000 --connections 256 --json
+	target/release/tidegate rehearse --stock 1000 --buyers 20000 --connections 256 --per-user-limit 2 --json
+	target/release/tidegate rehearse --stock 20000 --buyers 60000 --rate 20000 --json
+
+# Installs what is missing, and only that.
+setup:
+	@missing=""; \
+	for need in $(NEEDS); do \
+		command -v "$${need#*:}" >/dev/null 2>&1 || missing="$$missing $${need%%:*}"; \
+	done; \
+	if [ -n "$$missing" ]; then \
+		sudo=""; [ "$$(id -u)" = 0 ] || sudo=sudo; \
+		echo "installing:$$missing"; \
+		$$sudo apt-get update -qq && $$sudo apt-get install -y -qq $$missing; \
+	fi

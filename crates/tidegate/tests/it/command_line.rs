@@ -1,0 +1,127 @@
+//! The program as people start it: exit codes, messages, one process per data directory, an orderly end.
+
+use std::process::{Command, Output};
+
+use serde_json::Value;
+use tidegate::rehearse::client::Client;
+use tidegate::rehearse::server::Server;
+
+use crate::support::{ADMIN_KEY, program};
+
+fn run(args: &[&str], environment: &[(&str, &str)]) -> Output {
+    Command::new(program()).args(args).envs(environment.iter().copied()).output().unwrap()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+#[test]
+fn wrong_usage_exits_with_2_and_says_why() {
+    for (args, environment, expected) in [
+        (&["sell"][..], &[][..], "unrecognized subcommand"),
+        (&["serve", "--port", "1"], &[], "--port"),
+        (&["config", "check"], &[("TIDEGATE_LISTN", "x")], "did you mean \"TIDEGATE_LISTEN\"?"),
+        (&["serve"], &[("TIDEGATE_LISTEN", "nowhere")], "TIDEGATE_LISTEN"),
+        (&["serve"], &[("TIDEGATE_REDIS_URL", "redis://localhost")], "cluster"),
+        (&["audit", "--data-dir", "no-such-directory"], &[], "no ledger"),
+        (&["rehearse", "--buyers", "0"], &[], "--buyers"),
+        (&["rehearse", "--url", "http://127.0.0.1:1"], &[], "--admin-key"),
+    ] {
+        let output = run(args, environment);
+        assert_eq!(output.status.code(), Some(2), "{args:?}: {output:?}");
+        assert!(text(&output.stderr).contains(expected), "{args:?}: {}", text(&output.stderr));
+        assert!(output.stdout.is_empty());
+    }
+}
+
+#[test]
+fn config_show_tells_values_and_origins_without_secrets() {
+    let output = run(
+        &["config", "show", "--listen", "127.0.0.1:9"],
+        &[("TIDEGATE_ADMIN_KEY", "do-not-show-this-key")],
+    );
+    let shown = text(&output.stdout);
+    assert!(output.status.success());
+    assert!(shown.contains("flag --listen") && shown.contains("\"127.0.0.1:9\""), "{shown}");
+    assert!(shown.contains("(set, not shown)") && !shown.contains("do-not-show"), "{shown}");
+    let json: Value = serde_json::from_slice(&run(&["config", "show", "--json"], &[]).stdout).unwrap();
+    assert!(json.as_array().unwrap().iter().any(|setting| setting["key"] == "http.max_body_bytes"));
+}
+
+#[tokio::test]
+async fn a_second_process_on_the_same_data_is_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let first = Server::start_in(&program(), directory.path(), ADMIN_KEY, &[]).await.unwrap();
+    let data = directory.path().to_str().unwrap();
+    for command in ["serve", "migrate"] {
+        let output = run(&[command, "--listen", "127.0.0.1:0", "--data-dir", data], &[]);
+        assert_eq!(output.status.code(), Some(2));
+        assert!(text(&output.stderr).contains("in use by another process"), "{}", text(&output.stderr));
+    }
+    let audit = run(&["audit", "--json", "--data-dir", data], &[]);
+    assert!(audit.status.success(), "looking is allowed: {audit:?}");
+    assert!(first.stop().await.unwrap(), "SIGTERM ends it with 0");
+    assert!(run(&["migrate", "--data-dir", data], &[]).status.success());
+}
+
+#[tokio::test]
+async fn the_admin_key_is_made_once_and_kept() {
+    let directory = tempfile::tempdir().unwrap();
+    let first = Server::start_in(&program(), directory.path(), "", &[]).await.unwrap();
+    let key = first.new_admin_key().unwrap().to_owned();
+    assert!(first.stop().await.unwrap());
+    let second = Server::start_in(&program(), directory.path(), "", &[]).await.unwrap();
+    assert_eq!(second.new_admin_key(), None, "shown once");
+    let mut operator = Client::new(second.url(), Some(&key)).unwrap();
+    assert_eq!(operator.get("/v1/admin/sales").await.unwrap().status, 200);
+    assert!(second.stop().await.unwrap());
+}
+
+#[tokio::test]
+async fn sigterm_finishes_what_is_in_flight() {
+    let directory = tempfile::tempdir().unwrap();
+    let slow = [("TIDEGATE__PAYMENT__SANDBOX_DELAY_MS", "700"), ("TIDEGATE_DEMO", "on")];
+    let server = Server::start_in(&program(), directory.path(), ADMIN_KEY, &slow).await.unwrap();
+    let mut operator = Client::new(server.url(), Some(ADMIN_KEY)).unwrap();
+    let item = serde_json::json!({"name": "Lamp", "price": {"amount": 1, "currency": "CNY"}});
+    let item = operator.post("/v1/admin/items", &item).await.unwrap().json();
+    let now = tidegate::clock::Clock::System.now();
+    let terms = serde_json::json!({
+        "item_id": item["id"], "price": {"amount": 1, "currency": "CNY"}, "stock": 1, "per_user_limit": 1,
+        "pay_within_s": 60, "starts_at": now.to_string(),
+        "ends_at": (now + std::time::Duration::from_secs(600)).to_string(),
+    });
+    let sale =
+        operator.post("/v1/admin/sales", &terms).await.unwrap().json()["id"].as_str().unwrap().to_owned();
+    operator
+        .expect(200, hyper::Method::POST, &format!("/v1/admin/sales/{sale}/publish"), None)
+        .await
+        .unwrap();
+    let token = operator.post("/v1/admin/tokens", &serde_json::json!({"count": 1})).await.unwrap().json();
+    let mut buyer = Client::new(server.url(), token["tokens"][0].as_str()).unwrap();
+    let order = crate::support::bought(&mut buyer, &sale, 1).await;
+    let paying = tokio::spawn(async move { crate::support::pay(&mut buyer, &order).await });
+    tokio::time::sleep(std::time::Duration::from_millis(200)).await;
+    assert!(server.stop().await.unwrap(), "exit 0");
+    let paid = paying.await.unwrap();
+    assert_eq!((paid.status, &paid.json()["state"]), (200, &serde_json::json!("paid")));
+}
+
+#[test]
+fn a_small_rehearsal_passes_in_both_loops() {
+    for extra in
+        [&["--per-user-limit", "2"][..], &["--rate", "2000"], &["--quantity", "3", "--per-user-limit", "6"]]
+    {
+        let mut args = vec!["rehearse", "--stock", "100", "--buyers", "300", "--connections", "32", "--json"];
+        args.extend(extra);
+        let output = run(&args, &[]);
+        let report: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{output:?}"));
+        assert_eq!((output.status.code(), report["verdict"].as_str()), (Some(0), Some("pass")), "{report}");
+        for field in ["oversold", "undersold", "lost", "errors", "limit_broken", "unannounced"] {
+            assert_eq!(report[field], 0, "{field}: {report}");
+        }
+        let sold = report["sold"].as_u64().unwrap();
+        assert!(sold == 100 || (extra[0] == "--quantity" && sold == 99), "{report}");
+    }
+}

@@ -1,0 +1,19 @@
+//! The program under test: one binary, one story per test. Servers are real and private, on free ports, in temporary
+//! directories.
+
+#![expect(clippy::unwrap_used, reason = "a test says what it expects by failing")]
+
+mod bad_input;
+mod command_line;
+mod connections;
+mod crash;
+mod expiry;
+mod faults;
+mod idempotency;
+mod lifecycle;
+mod orders;
+mod payments;
+mod readme;
+mod stream;
+mod support;
+mod system;

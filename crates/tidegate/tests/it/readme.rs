@@ -1,0 +1,41 @@
+//! The README's lines, pasted as they are.
+
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use crate::support::program;
+
+/// The fenced block after the heading.
+fn block_after(heading: &str) -> String {
+    let readme = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../README.md")).unwrap();
+    let after = readme.split_once(heading).unwrap_or_else(|| panic!("{heading:?} is not in the README")).1;
+    let block = after.split_once("```sh\n").unwrap().1;
+    block.split_once("```").unwrap().0.to_owned()
+}
+
+#[tokio::test]
+async fn the_first_example_buys_and_pays_a_demo_item() {
+    let directory = tempfile::tempdir().unwrap();
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    drop(listener);
+    let mut server = tokio::process::Command::new(program())
+        .args(["--listen", &address, "--demo", "--data-dir"])
+        .arg(directory.path())
+        .stdout(Stdio::null())
+        .kill_on_drop(true)
+        .spawn()
+        .unwrap();
+    let up = async {
+        while tokio::net::TcpStream::connect(&address).await.is_err() {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(60), up).await.expect("the server starts");
+    let script = block_after("## Buy something").replace("localhost:8080", &address);
+    let output = Command::new("bash").args(["-euo", "pipefail", "-c", &script]).output().unwrap();
+    let said = String::from_utf8_lossy(&[output.stderr.clone(), output.stdout.clone()].concat()).into_owned();
+    assert!(output.status.success(), "{output:?}");
+    assert!(said.contains("\"state\":\"awaiting_payment\"") && said.contains("\"state\":\"paid\""), "{said}");
+    server.kill().await.unwrap();
+}

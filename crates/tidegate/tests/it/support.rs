@@ -1,0 +1,206 @@
+//! A server in this process with a clock that stands still until a test moves it.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use hyper::Method;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use tidegate::clock::Clock;
+use tidegate::config::{Config, Sources, load};
+use tidegate::embedded::{self, Opened};
+use tidegate::ops::App;
+use tidegate::rehearse::client::{Answer, Client};
+use tidegate::{http, workers};
+use tidegate_core::Moment;
+use tidegate_store::intake::journal::disk::{Disk, RealDisk};
+use tokio::net::TcpListener;
+
+pub(crate) const ADMIN_KEY: &str = "an-admin-key-for-tests";
+pub(crate) const NOW: &str = "2026-05-01T10:00:00Z";
+
+pub(crate) struct TestApp {
+    pub(crate) app: Arc<App>,
+    pub(crate) url: String,
+    pub(crate) clock: Clock,
+    pub(crate) operator: Client,
+    _opened: Opened,
+    directory: TempDir,
+}
+
+/// What a test wants to be different.
+#[derive(Default)]
+pub(crate) struct Builder {
+    settings: BTreeMap<String, String>,
+    disk: Option<Box<dyn Disk>>,
+    workers: bool,
+    system_clock: bool,
+}
+
+impl Builder {
+    pub(crate) fn with(mut self, variable: &str, value: &str) -> Self {
+        self.settings.insert(variable.into(), value.into());
+        self
+    }
+
+    pub(crate) fn on(mut self, disk: impl Disk) -> Self {
+        self.disk = Some(Box::new(disk));
+        self
+    }
+
+    /// Workers run, and time passes.
+    pub(crate) fn alive(mut self) -> Self {
+        self.workers = true;
+        self.system_clock = true;
+        self
+    }
+
+    pub(crate) async fn start(self) -> TestApp {
+        let directory = tempfile::tempdir().unwrap();
+        let clock =
+            if self.system_clock { Clock::System } else { Clock::manual(NOW.parse::<Moment>().unwrap()) };
+        let config = self.config(&directory);
+        let disk = self.disk.unwrap_or(Box::new(RealDisk));
+        let opened = embedded::open_on(&config, clock.clone(), disk).await.unwrap();
+        let app = opened.app.clone();
+        app.start().await.unwrap();
+        if self.workers {
+            workers::start(&app);
+        }
+        let listener = TcpListener::bind(config.listen).await.unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let router = http::router(app.clone(), &config.http);
+        tokio::spawn(http::serve(listener, router, app.clone(), config.http.clone()));
+        let operator = Client::new(&url, Some(ADMIN_KEY)).unwrap();
+        TestApp { app, url, clock, operator, _opened: opened, directory }
+    }
+
+    fn config(&self, directory: &TempDir) -> Config {
+        let mut environment = self.settings.clone();
+        let mut set = |name: &str, value: &str| {
+            environment.entry(name.to_owned()).or_insert_with(|| value.to_owned());
+        };
+        set("TIDEGATE_LISTEN", "127.0.0.1:0");
+        set("TIDEGATE_ADMIN_KEY", ADMIN_KEY);
+        set("TIDEGATE_TEST_TOKENS", "true");
+        set("TIDEGATE_DATA_DIR", directory.path().join("data").to_str().unwrap());
+        set("TIDEGATE__JOURNAL__SEGMENT_MB", "1");
+        set("TIDEGATE__JOURNAL__MAX_UNRECORDED", "20000");
+        load(&Sources { environment, ..Sources::default() }).unwrap().0
+    }
+}
+
+impl TestApp {
+    pub(crate) async fn start() -> Self {
+        Builder::default().start().await
+    }
+
+    pub(crate) fn builder() -> Builder {
+        Builder::default()
+    }
+
+    pub(crate) fn data_dir(&self) -> PathBuf {
+        self.directory.path().join("data")
+    }
+
+    pub(crate) async fn item(&mut self) -> String {
+        let item = json!({"name": "Lamp", "price": {"amount": 100, "currency": "CNY"}});
+        let item = self.operator.expect(201, Method::POST, "/v1/admin/items", Some(&item)).await.unwrap();
+        item["id"].as_str().unwrap().to_owned()
+    }
+
+    /// The terms of a sale that is open now for an hour.
+    pub(crate) async fn terms(&mut self, stock: u32, limit: u32) -> Value {
+        let now = self.app.now();
+        json!({
+            "item_id": self.item().await, "price": {"amount": 9900, "currency": "CNY"}, "stock": stock,
+            "starts_at": now.to_string(), "ends_at": (now + Duration::from_secs(3600)).to_string(),
+            "per_user_limit": limit, "pay_within_s": 600,
+        })
+    }
+
+    pub(crate) async fn draft(&mut self, terms: &Value) -> String {
+        let sale = self.operator.expect(201, Method::POST, "/v1/admin/sales", Some(terms)).await.unwrap();
+        assert_eq!(sale["state"], "draft");
+        sale["id"].as_str().unwrap().to_owned()
+    }
+
+    /// A live sale.
+    pub(crate) async fn sale(&mut self, stock: u32, limit: u32) -> String {
+        let terms = self.terms(stock, limit).await;
+        let sale = self.draft(&terms).await;
+        self.step(&sale, "publish").await;
+        sale
+    }
+
+    pub(crate) async fn step(&mut self, sale: &str, step: &str) -> Value {
+        let path = format!("/v1/admin/sales/{sale}/{step}");
+        self.operator.expect(200, Method::POST, &path, None).await.unwrap()
+    }
+
+    pub(crate) async fn buyers(&mut self, count: u32) -> Vec<Client> {
+        let count = json!({"count": count});
+        let minted = self.operator.expect(201, Method::POST, "/v1/admin/tokens", Some(&count)).await.unwrap();
+        let tokens = minted["tokens"].as_array().unwrap().iter();
+        tokens.map(|token| Client::new(&self.url, token.as_str()).unwrap()).collect()
+    }
+
+    pub(crate) async fn buyer(&mut self) -> Client {
+        self.buyers(1).await.remove(0)
+    }
+
+    pub(crate) async fn counters(&mut self, sale: &str) -> Value {
+        let path = format!("/v1/admin/sales/{sale}");
+        self.operator.expect(200, Method::GET, &path, None).await.unwrap()["counters"].clone()
+    }
+
+    /// Waits for the recorder, then checks that the audit is content and stock is where it should be.
+    pub(crate) async fn sound(&mut self, sale: &str, available: u32, awaiting: u32, paid: u32) {
+        self.operator.expect(200, Method::GET, "/v1/admin/orders", None).await.unwrap();
+        let audit = self.operator.get(&format!("/v1/admin/sales/{sale}/audit")).await.unwrap().json();
+        assert_eq!((&audit["ok"], &audit["drift"]["units"]), (&json!(true), &json!(0)), "{audit}");
+        let counters = self.counters(sale).await;
+        let found = (&counters["available"], &counters["awaiting_payment"], &counters["paid"]);
+        assert_eq!(found, (&json!(available), &json!(awaiting), &json!(paid)), "{counters}");
+    }
+}
+
+pub(crate) async fn order(buyer: &mut Client, sale: &str, quantity: i64) -> Answer {
+    buyer.post(&format!("/v1/sales/{sale}/orders"), &json!({"quantity": quantity})).await.unwrap()
+}
+
+/// Orders and gives the order's id.
+pub(crate) async fn bought(buyer: &mut Client, sale: &str, quantity: i64) -> String {
+    let answer = order(buyer, sale, quantity).await;
+    assert_eq!(answer.status, 201, "{:?}", answer.body);
+    answer.json()["id"].as_str().unwrap().to_owned()
+}
+
+pub(crate) async fn pay(buyer: &mut Client, order: &str) -> Answer {
+    buyer.post(&format!("/v1/orders/{order}/pay"), &json!({"method": "sandbox"})).await.unwrap()
+}
+
+pub(crate) async fn cancel(buyer: &mut Client, order: &str) -> Answer {
+    buyer.send(Method::POST, &format!("/v1/orders/{order}/cancel"), None, None).await.unwrap()
+}
+
+pub(crate) async fn state(buyer: &mut Client, order: &str) -> String {
+    let answer = buyer.get(&format!("/v1/orders/{order}")).await.unwrap();
+    answer.json()["state"].as_str().unwrap_or(&answer.code()).to_owned()
+}
+
+pub(crate) fn refused(answer: &Answer, status: u16, code: &str) {
+    let said = String::from_utf8_lossy(&answer.body);
+    assert_eq!((answer.status, answer.code().as_str()), (status, code), "{said}");
+    assert_eq!(answer.headers["content-type"], "application/problem+json");
+    if matches!(status, 429 | 503) {
+        assert!(answer.headers.contains_key("retry-after"));
+    }
+}
+
+/// The program as cargo built it.
+pub(crate) fn program() -> PathBuf {
+    PathBuf::from(env!("CARGO_BIN_EXE_tidegate"))
+}
