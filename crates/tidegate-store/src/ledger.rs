@@ -137,6 +137,15 @@ pub trait Ledger: Send + Sync + 'static {
         now: Moment,
     ) -> impl Future<Output = Result<Vec<Recorded>, LedgerError>> + Send;
 
+    /// Gets past a claim that cannot be recorded: keeps it with the reason, rejects its order, frees what nobody holds.
+    fn set_aside(
+        &self,
+        position: Position,
+        claim: Arc<Claim>,
+        why: String,
+        now: Moment,
+    ) -> impl Future<Output = Result<(), LedgerError>> + Send;
+
     /// What a gate is rebuilt from.
     fn seed(&self, campaign: CampaignId) -> impl Future<Output = Result<Option<Seed>, LedgerError>> + Send;
 

@@ -1,11 +1,12 @@
 //! The recorder: turns the intake into ledger rows, in order, exactly once, for as long as the process runs.
 //!
-//! A ledger that cannot be written is tried again: the intake keeps what it has. Nothing here swallows a claim.
+//! A ledger that cannot be written is tried again: the intake keeps what it has. A claim that the ledger can never take
+//! does not stop the others: it is set aside with its reason, and its buyer sees it rejected. Nothing is swallowed.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate_core::{Claim, Moment};
+use tidegate_core::{Claim, Moment, Rejection};
 use tokio::sync::watch;
 
 use crate::intake::{Intake, Position};
@@ -29,17 +30,32 @@ pub async fn run<I: Intake, L: Ledger>(
     now: impl Fn() -> Moment + Send,
     progress: watch::Sender<Position>,
 ) {
+    // After a batch that the ledger cannot take, claims go one by one until that place is passed.
+    let mut one_by_one_until = 0;
     loop {
-        let (first, claims) = intake.next(MAX_BATCH).await;
+        let most = if progress.borrow().lt(&one_by_one_until) { 1 } else { MAX_BATCH };
+        let (first, claims) = intake.next(most).await;
+        let last = first + claims.len() as u64 - 1;
         let outcomes = match ledger.record(first, claims.clone(), now()).await {
             Ok(outcomes) => outcomes,
+            Err(error @ LedgerError::Unexpected(_)) if claims.len() == 1 => {
+                tracing::error!(%error, position = first, "a claim cannot be recorded and is set aside");
+                if ledger.set_aside(first, claims[0].clone(), error.to_string(), now()).await.is_err() {
+                    listener.failing(&error);
+                    tokio::time::sleep(RETRY).await;
+                    continue;
+                }
+                vec![Recorded::Rejected(Rejection::ClaimLost)]
+            }
             Err(error) => {
+                if matches!(error, LedgerError::Unexpected(_)) {
+                    one_by_one_until = last;
+                }
                 listener.failing(&error);
                 tokio::time::sleep(RETRY).await;
                 continue;
             }
         };
-        let last = first + claims.len() as u64 - 1;
         intake.recorded(last).await;
         listener.recorded(&claims, &outcomes);
         progress.send_replace(last);

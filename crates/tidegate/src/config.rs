@@ -119,8 +119,8 @@ impl Config {
         if !(1..=10_000_000).contains(&self.journal.max_unrecorded) {
             return wrong("journal.max_unrecorded", "must be between 1 and 10000000");
         }
-        if !(1..=64).contains(&self.ledger.readers) {
-            return wrong("ledger.readers", "must be between 1 and 64");
+        if !(2..=64).contains(&self.ledger.readers) {
+            return wrong("ledger.readers", "must be between 2 and 64");
         }
         Ok(())
     }

@@ -20,6 +20,7 @@ pub async fn all<L: Ledger, F: Future<Output = L>>(make: impl Fn() -> F) {
     limits_hold_whatever_the_gate_says(with_sale(&make, 3, 2).await).await;
     an_older_epoch_is_fenced_off(with_sale(&make, 3, 2).await).await;
     a_claim_is_recorded_once(with_sale(&make, 3, 2).await).await;
+    a_claim_that_cannot_be_recorded_is_set_aside(with_sale(&make, 3, 2).await).await;
     a_key_finds_its_order(with_sale(&make, 3, 2).await).await;
     cancelling_returns_units_once(with_sale(&make, 3, 2).await).await;
     expiry_takes_exactly_what_is_due(with_sale(&make, 3, 2).await).await;
@@ -143,6 +144,17 @@ async fn a_claim_is_recorded_once<L: Ledger>(ledger: L) {
     assert_eq!(record(&ledger, vec![claim(1, 1, &[1])]).await, [Recorded::Known]);
     let again = ledger.record(1, vec![Arc::new(claim(9, 9, &[2]))], NOW).await;
     assert!(again.is_err(), "a position is recorded once");
+    sound(&ledger, &[2, 3]).await;
+}
+
+async fn a_claim_that_cannot_be_recorded_is_set_aside<L: Ledger>(ledger: L) {
+    record(&ledger, vec![claim(1, 1, &[1])]).await;
+    let poison = Arc::new(claim(2, 2, &[1, 2]));
+    ok(ledger.set_aside(2, poison.clone(), "a test".into(), NOW).await);
+    assert_eq!(ok(ledger.position().await), 2);
+    assert_eq!(order(&ledger, 2).await.state, OrderState::Rejected);
+    assert_eq!(log(&ledger).await, [returned(1, 2, &[2])]);
+    assert!(ledger.set_aside(2, poison, "again".into(), NOW).await.is_err(), "a position is passed once");
     sound(&ledger, &[2, 3]).await;
 }
 

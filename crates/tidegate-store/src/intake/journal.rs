@@ -14,6 +14,7 @@ mod writer;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -79,6 +80,9 @@ pub(crate) struct Shared {
     /// Something became durable.
     durable: Notify,
     segments: Mutex<Segments>,
+    /// Once everything up to here is recorded, a segment can be used again. Kept apart so that recording does not wait
+    /// for a sync to ask.
+    recyclable_after: AtomicU64,
     observer: Box<dyn Observer>,
     wake: mpsc::UnboundedSender<Vec<(Waiter, Result<(), AppendError>)>>,
 }
@@ -105,6 +109,7 @@ impl Journal {
             backlog: Mutex::new(Backlog::new(recorded, unrecorded, options.max_unrecorded)),
             work: Condvar::new(),
             durable: Notify::new(),
+            recyclable_after: AtomicU64::new(segments.recyclable_after()),
             segments: Mutex::new(segments),
             observer,
             wake,
@@ -222,7 +227,11 @@ impl Intake for Journal {
 
     async fn recorded(&self, through: Position) {
         self.shared.backlog.lock().forget(through);
-        self.shared.segments.lock().recycle(through);
+        if through >= self.shared.recyclable_after.load(Ordering::Acquire) {
+            let mut segments = self.shared.segments.lock();
+            segments.recycle(through);
+            self.shared.recyclable_after.store(segments.recyclable_after(), Ordering::Release);
+        }
     }
 
     async fn of_user(&self, user: UserId) -> Vec<Unrecorded> {

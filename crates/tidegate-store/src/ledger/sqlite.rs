@@ -67,6 +67,8 @@ impl Observer for Unobserved {
 pub struct SqliteLedger {
     writer: Writer,
     readers: Arc<Readers>,
+    /// Long queries at a time: one reader is always left for short ones.
+    scans: tokio::sync::Semaphore,
 }
 
 struct Readers {
@@ -77,13 +79,17 @@ struct Readers {
 impl SqliteLedger {
     pub fn open(options: &SqliteOptions, observer: Box<dyn Observer>) -> Result<Self, LedgerError> {
         let writer = connection::open_writer(options)?;
-        Ok(Self { writer: Writer::start(writer, observer)?, readers: Readers::open(options)? })
+        Self::with(Writer::start(writer, observer)?, options)
     }
 
     /// For looking only, beside a running server; every change is refused.
     pub fn open_to_read(options: &SqliteOptions) -> Result<Self, LedgerError> {
-        let writer = Writer::start(connection::open_reader(options)?, Box::new(Unobserved))?;
-        Ok(Self { writer, readers: Readers::open(options)? })
+        Self::with(Writer::start(connection::open_reader(options)?, Box::new(Unobserved))?, options)
+    }
+
+    fn with(writer: Writer, options: &SqliteOptions) -> Result<Self, LedgerError> {
+        let scans = tokio::sync::Semaphore::new(options.readers.saturating_sub(1).max(1));
+        Ok(Self { writer, readers: Readers::open(options)?, scans })
     }
 
     /// Runs a short query here and now: a few rows by an index.
@@ -96,6 +102,7 @@ impl SqliteLedger {
         &self,
         query: impl FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
     ) -> Result<T, LedgerError> {
+        let _place = self.scans.acquire().await;
         let readers = self.readers.clone();
         let answer = tokio::task::spawn_blocking(move || readers.with(query)).await;
         answer.unwrap_or_else(|panic| Err(LedgerError::Unexpected(panic.to_string())))
@@ -109,7 +116,7 @@ impl SqliteLedger {
 
 impl Readers {
     fn open(options: &SqliteOptions) -> Result<Arc<Self>, LedgerError> {
-        let idle = (0..options.readers.max(1))
+        let idle = (0..options.readers.max(2))
             .map(|_| connection::open_reader(options))
             .collect::<Result<Vec<_>, _>>()?;
         Ok(Arc::new(Self { idle: Mutex::new(idle), returned: Condvar::new() }))
@@ -184,6 +191,16 @@ impl Ledger for SqliteLedger {
         now: Moment,
     ) -> Result<Vec<Recorded>, LedgerError> {
         self.writer.write_alone(move |tx| record::record(tx, first, &claims, now)).await
+    }
+
+    async fn set_aside(
+        &self,
+        position: Position,
+        claim: Arc<Claim>,
+        why: String,
+        now: Moment,
+    ) -> Result<(), LedgerError> {
+        self.writer.write_alone(move |tx| record::set_aside(tx, position, &claim, &why, now)).await
     }
 
     async fn seed(&self, campaign: CampaignId) -> Result<Option<Seed>, LedgerError> {

@@ -103,6 +103,11 @@ impl Segments {
         }
     }
 
+    /// The last claim of the oldest segment, if that is not the one being written.
+    pub(super) fn recyclable_after(&self) -> Position {
+        self.in_use.get(1).map_or(Position::MAX, |second| second.first - 1)
+    }
+
     pub(super) fn set_aside(&mut self, path: &Path, number: u64) -> io::Result<()> {
         if self.spares.len() >= MAX_SPARES {
             return std::fs::remove_file(path);

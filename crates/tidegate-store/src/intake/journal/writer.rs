@@ -1,6 +1,7 @@
 //! The journal's thread: takes whatever waits, makes it durable with one fdatasync, has its buyers woken.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use super::super::AppendError;
@@ -37,7 +38,12 @@ pub(super) fn run(shared: &Arc<Shared>) {
             }
         };
         let started = Instant::now();
-        let result = shared.segments.lock().write(first, claims.iter().map(AsRef::as_ref));
+        let result = {
+            let mut segments = shared.segments.lock();
+            let result = segments.write(first, claims.iter().map(AsRef::as_ref));
+            shared.recyclable_after.store(segments.recyclable_after(), Ordering::Release);
+            result
+        };
         match result {
             Ok(()) => {
                 let waiters = shared.backlog.lock().wrote(claims.len());

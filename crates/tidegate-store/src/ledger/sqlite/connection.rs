@@ -8,6 +8,9 @@ use crate::ledger::LedgerError;
 /// Each runs once, in order; `user_version` counts those that have.
 const MIGRATIONS: &[&str] = &[include_str!("schema.sql")];
 
+/// Readers follow indexes; what they read twice is in the system's cache.
+const READER_CACHE_MB: u32 = 8;
+
 /// The version of the schema this program writes.
 pub fn schema_version() -> u32 {
     // A handful.
@@ -21,7 +24,7 @@ pub(super) fn open_writer(options: &SqliteOptions) -> Result<Connection, LedgerE
         connection.pragma_update(None, "synchronous", "full")?;
         connection.pragma_update(None, "wal_autocheckpoint", 4000)?;
         connection.pragma_update(None, "journal_size_limit", 64 << 20)?;
-        set_up(&connection, options)?;
+        set_up(&connection, options.cache_mb)?;
         if let Some(max) = options.max_mb {
             let page: i64 = connection.pragma_query_value(None, "page_size", |row| row.get(0))?;
             connection.pragma_update(None, "max_page_count", (i64::from(max) << 20) / page)?;
@@ -40,18 +43,18 @@ pub(super) fn open_reader(options: &SqliteOptions) -> Result<Connection, LedgerE
     let open = || -> rusqlite::Result<Connection> {
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let connection = Connection::open_with_flags(&options.path, flags)?;
-        set_up(&connection, options)?;
+        set_up(&connection, READER_CACHE_MB)?;
         connection.pragma_update(None, "query_only", true)?;
         Ok(connection)
     };
     open().map_err(|error| at(options, &error))
 }
 
-fn set_up(connection: &Connection, options: &SqliteOptions) -> rusqlite::Result<()> {
+fn set_up(connection: &Connection, cache_mb: u32) -> rusqlite::Result<()> {
     connection.pragma_update(None, "foreign_keys", true)?;
     connection.pragma_update(None, "temp_store", "memory")?;
     // Negative: in KiB.
-    connection.pragma_update(None, "cache_size", -i64::from(options.cache_mb) * 1024)?;
+    connection.pragma_update(None, "cache_size", -i64::from(cache_mb) * 1024)?;
     connection.busy_timeout(std::time::Duration::from_secs(5))?;
     connection.set_prepared_statement_cache_capacity(128);
     Ok(())

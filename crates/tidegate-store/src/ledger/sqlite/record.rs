@@ -26,13 +26,7 @@ pub(super) fn record(
     claims: &[Arc<Claim>],
     now: Moment,
 ) -> rusqlite::Result<Vec<Recorded>> {
-    let moved = tx.execute(
-        "UPDATE intake SET recorded = ?1 WHERE recorded = ?2",
-        params![sql(first + claims.len() as u64 - 1), sql(first - 1)],
-    )?;
-    if moved != 1 {
-        return Err(broken(format!("claims are recorded once and in order, and {first} does not come next")));
-    }
+    move_on(tx, first, claims.len() as u64)?;
     let mut campaigns: HashMap<CampaignId, Option<Campaign>> = HashMap::new();
     let mut awaiting: HashMap<CampaignId, u32> = HashMap::new();
     let mut outcomes = Vec::with_capacity(claims.len());
@@ -54,6 +48,42 @@ pub(super) fn record(
         )?;
     }
     Ok(outcomes)
+}
+
+/// The position moves on by `count`, if `first` comes next.
+fn move_on(tx: &Connection, first: Position, count: u64) -> rusqlite::Result<()> {
+    let moved = tx.execute(
+        "UPDATE intake SET recorded = ?1 WHERE recorded = ?2",
+        params![sql(first + count - 1), sql(first - 1)],
+    )?;
+    if moved == 1 {
+        return Ok(());
+    }
+    Err(broken(format!("claims are recorded once and in order, and {first} does not come next")))
+}
+
+pub(super) fn set_aside(
+    tx: &Connection,
+    position: Position,
+    claim: &Claim,
+    why: &str,
+    now: Moment,
+) -> rusqlite::Result<()> {
+    move_on(tx, position, 1)?;
+    let kept = serde_json::to_string(claim).map_err(|error| broken(error.to_string()))?;
+    tx.execute("INSERT INTO set_aside VALUES (?, ?, ?, ?)", params![sql(position), kept, why, now.millis()])?;
+    if by_id(tx, claim.campaign)?.is_none() || is_known(tx, claim)? {
+        return Ok(());
+    }
+    let mut held = tx.prepare_cached("SELECT 1 FROM held WHERE campaign = ? AND slot = ?")?;
+    let mut free = Slots::default();
+    for slot in claim.slots.iter() {
+        if !held.exists(params![sql(claim.campaign.raw()), slot])? {
+            free.push(slot);
+        }
+    }
+    reject(tx, claim, Rejection::ClaimLost, &free, now)?;
+    Ok(())
 }
 
 fn record_one(

@@ -12,6 +12,14 @@ CREATE TABLE intake (
 ) STRICT;
 INSERT INTO intake VALUES (1, 0);
 
+-- Claims that could not be recorded, with the reason: kept for whoever looks into it.
+CREATE TABLE set_aside (
+    position INTEGER PRIMARY KEY,
+    claim    TEXT NOT NULL,
+    why      TEXT NOT NULL,
+    at       INTEGER NOT NULL
+) STRICT;
+
 CREATE TABLE item (
     id          INTEGER PRIMARY KEY,
     name        TEXT NOT NULL,

@@ -1,0 +1,83 @@
+//! The recorder when the ledger will not take a claim: the others go on.
+
+#![expect(clippy::unwrap_used, reason = "a test says what it expects by failing")]
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tidegate_core::{Claim, OrderId, OrderState};
+use tidegate_store::conformance::{CAMPAIGN, NOW, campaign, claim, item};
+use tidegate_store::intake::Intake;
+use tidegate_store::intake::journal::disk::RealDisk;
+use tidegate_store::intake::journal::{self, Journal, JournalOptions, Written};
+use tidegate_store::ledger::sqlite::{SqliteLedger, SqliteOptions, Unobserved};
+use tidegate_store::ledger::{Ledger, LedgerError, Recorded};
+use tidegate_store::recorder::{self, Listener};
+
+struct Silent;
+
+impl journal::Observer for Silent {
+    fn written(&self, _: Written) {}
+    fn refused(&self, _: &[Arc<Claim>]) {}
+    fn failed(&self, _: &str) {}
+    fn room(&self, _: Option<&str>) {}
+}
+
+#[derive(Clone, Default)]
+struct Heard(Arc<Mutex<Vec<(u64, Recorded)>>>);
+
+impl Listener for Heard {
+    fn recorded(&self, claims: &[Arc<Claim>], outcomes: &[Recorded]) {
+        let orders = claims.iter().map(|claim| claim.order.raw());
+        self.0.lock().extend(orders.zip(outcomes.iter().copied()));
+    }
+    fn failing(&self, _: &LedgerError) {}
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_poisoned_claim_is_set_aside_and_the_others_go_on() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("ledger.db");
+    let options = SqliteOptions { path: path.clone(), readers: 2, cache_mb: 4, max_mb: None };
+    let ledger = Arc::new(SqliteLedger::open(&options, Box::new(Unobserved)).unwrap());
+    ledger.create_item(item(), None).await.unwrap();
+    ledger.create_campaign(campaign(10, 5), None).await.unwrap();
+    // The ledger will not take an active order with the number 3, whatever is tried.
+    let raw = rusqlite::Connection::open(&path).unwrap();
+    raw.execute_batch(
+        "CREATE TRIGGER poison BEFORE INSERT ON orders WHEN NEW.id = 3 AND NEW.state <> 'rejected'
+         BEGIN SELECT RAISE(ABORT, 'poison'); END;",
+    )
+    .unwrap();
+    let options = JournalOptions {
+        directory: directory.path().join("journal"),
+        segment_bytes: 64 << 10,
+        max_unrecorded: 1_000,
+    };
+    let journal = Arc::new(Journal::open(options, 0, Box::new(RealDisk), Box::new(Silent)).unwrap());
+    for order in 1..=6 {
+        journal.append(claim(order.into(), order.into(), &[order])).await.unwrap();
+    }
+    let heard = Heard::default();
+    let progress = tokio::sync::watch::Sender::new(0);
+    let mut recorded = progress.subscribe();
+    let recording =
+        tokio::spawn(recorder::run(journal.clone(), ledger.clone(), heard.clone(), || NOW, progress));
+    tokio::time::timeout(Duration::from_secs(10), recorded.wait_for(|last| *last == 6))
+        .await
+        .unwrap()
+        .unwrap();
+    recording.abort();
+    let outcomes = heard.0.lock().clone();
+    assert_eq!(outcomes.iter().map(|(order, _)| *order).collect::<Vec<_>>(), [1, 2, 3, 4, 5, 6]);
+    assert_eq!(outcomes.iter().filter(|(_, outcome)| *outcome == Recorded::Order).count(), 5);
+    let order = ledger.order(OrderId::from_raw(3)).await.unwrap().unwrap();
+    assert_eq!(order.state, OrderState::Rejected, "its buyer sees it");
+    let why: String =
+        raw.query_row("SELECT why FROM set_aside WHERE position = 3", [], |row| row.get(0)).unwrap();
+    assert!(why.contains("poison"), "{why}");
+    let seed = ledger.seed(CAMPAIGN).await.unwrap().unwrap();
+    assert_eq!(seed.taken, [1, 2, 4, 5, 6], "its unit is for sale again");
+    assert_eq!(journal.depth(), 0);
+}
