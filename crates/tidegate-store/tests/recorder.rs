@@ -1,7 +1,5 @@
 //! The recorder when the ledger will not take a claim: the others go on.
 
-#![expect(clippy::unwrap_used, reason = "a test says what it expects by failing")]
-
 use std::sync::Arc;
 use std::time::Duration;
 
