@@ -35,16 +35,33 @@ pub struct Window {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Protect {
     pub challenge: Challenge,
+    /// How hard the proof of work is: each step takes sixteen times as long.
+    #[serde(default = "default_difficulty")]
+    pub pow_difficulty: u32,
     pub pass: bool,
     pub pass_factor: u32,
     pub user_rate_per_s: u32,
     pub admit_per_s: Option<u32>,
 }
 
+pub const DEFAULT_DIFFICULTY: u32 = 3;
+
+fn default_difficulty() -> u32 {
+    DEFAULT_DIFFICULTY
+}
+
+impl Protect {
+    /// Whether an order needs a pass: a challenge or a waiting room would be worth nothing without one.
+    pub fn needs_pass(&self) -> bool {
+        self.pass || self.challenge != Challenge::None || self.admit_per_s.is_some()
+    }
+}
+
 impl Default for Protect {
     fn default() -> Self {
         Self {
             challenge: Challenge::None,
+            pow_difficulty: DEFAULT_DIFFICULTY,
             pass: false,
             pass_factor: 3,
             user_rate_per_s: 0,

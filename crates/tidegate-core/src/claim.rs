@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{CampaignId, Moment, Money, OrderId, Slots, UserId};
+use crate::{CampaignId, Moment, Money, OrderId, Shown, Slots, UserId};
 
 /// A digest of the text a client chose, so that retries find their first answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -21,6 +21,7 @@ pub struct ClaimRequest {
     pub created_at: Moment,
     pub pay_by: Moment,
     pub key: Option<IdempotencyKey>,
+    pub shown: Shown,
 }
 
 /// What the gate decided and the intake keeps.

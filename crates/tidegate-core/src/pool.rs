@@ -8,7 +8,8 @@ use std::collections::BTreeSet;
 
 use hashbrown::HashMap;
 
-use crate::{Rejection, Slot, Slots, StockChange, StockEntry, UserId};
+use crate::pass::Passes;
+use crate::{Moment, Pass, PassRules, Rejection, Shown, Slot, Slots, StockChange, StockEntry, UserId};
 
 /// Whether claims are taken at all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,6 +62,7 @@ pub struct Pool {
     /// Free slots below `next`.
     returned: BTreeSet<Slot>,
     users: HashMap<UserId, u32>,
+    passes: Passes,
     applied: u64,
 }
 
@@ -77,11 +79,17 @@ impl Pool {
             expected = slot + 1;
         }
         let users = users.into_iter().collect();
-        Self { epoch, version: 0, door, top, next, returned, users, applied }
+        Self { epoch, version: 0, door, top, next, returned, users, passes: Passes::default(), applied }
     }
 
-    /// Takes `quantity` slots for `user`, all or none. A rejection changes nothing.
-    pub fn claim(&mut self, user: UserId, quantity: u32, limit: u32) -> Result<Slots, Rejection> {
+    /// Takes `quantity` slots for `user`, all or none, and spends the pass that was shown. A rejection changes nothing.
+    pub fn claim(
+        &mut self,
+        user: UserId,
+        quantity: u32,
+        limit: u32,
+        shown: Shown,
+    ) -> Result<Slots, Rejection> {
         assert!(quantity > 0, "a claim is for at least one unit");
         match self.door {
             Door::Open => {}
@@ -91,6 +99,7 @@ impl Pool {
         if self.free() == 0 {
             return Err(Rejection::SoldOut);
         }
+        self.passes.check(user, shown)?;
         let units = self.users.get(&user).copied().unwrap_or(0);
         if units.saturating_add(quantity) > limit {
             return Err(Rejection::LimitReached);
@@ -100,8 +109,34 @@ impl Pool {
         }
         let slots = (0..quantity).map(|_| self.take_lowest()).collect();
         self.users.insert(user, units + quantity);
+        self.passes.spend(user, shown);
         self.version += 1;
         Ok(slots)
+    }
+
+    /// Issues a pass, or gives the one the user has.
+    pub fn issue_pass(
+        &mut self,
+        user: UserId,
+        rules: PassRules,
+        now: Moment,
+        expires_at: Moment,
+    ) -> Result<Pass, Rejection> {
+        if self.door == Door::Closed {
+            return Err(Rejection::Ended);
+        }
+        if self.free() == 0 {
+            return Err(Rejection::SoldOut);
+        }
+        if self.users.get(&user).is_some_and(|units| *units >= rules.limit) {
+            return Err(Rejection::LimitReached);
+        }
+        self.passes.issue(user, rules, now, expires_at)
+    }
+
+    /// Passes that are out, and passes that were spent.
+    pub fn passes(&self) -> (usize, u64) {
+        (self.passes.outstanding(), self.passes.spent())
     }
 
     /// Gives back what a claim took and nothing has recorded: the claim never happened.
@@ -200,6 +235,7 @@ impl Pool {
         let units = self.users.entry(user).or_insert(0);
         assert!(*units >= slots.units(), "a user cannot return more than they hold");
         *units -= slots.units();
+        self.passes.units_returned(slots.units());
     }
 }
 
@@ -225,30 +261,30 @@ mod tests {
     #[test]
     fn last_unit_is_sold_and_then_no_more() {
         let mut pool = pool(2);
-        assert_eq!(pool.claim(user(1), 1, 1).unwrap().to_string(), "1");
-        assert_eq!(pool.claim(user(2), 1, 1).unwrap().to_string(), "2");
-        assert_eq!(pool.claim(user(3), 1, 1), Err(Rejection::SoldOut));
+        assert_eq!(pool.claim(user(1), 1, 1, Shown::NotNeeded).unwrap().to_string(), "1");
+        assert_eq!(pool.claim(user(2), 1, 1, Shown::NotNeeded).unwrap().to_string(), "2");
+        assert_eq!(pool.claim(user(3), 1, 1, Shown::NotNeeded), Err(Rejection::SoldOut));
     }
 
     #[test]
     fn sold_out_is_said_before_limit_reached() {
         let mut pool = pool(1);
-        pool.claim(user(1), 1, 1).unwrap();
-        assert_eq!(pool.claim(user(1), 1, 1), Err(Rejection::SoldOut));
+        pool.claim(user(1), 1, 1, Shown::NotNeeded).unwrap();
+        assert_eq!(pool.claim(user(1), 1, 1, Shown::NotNeeded), Err(Rejection::SoldOut));
     }
 
     #[test]
     fn a_claim_is_all_or_nothing() {
         let mut pool = pool(2);
-        assert_eq!(pool.claim(user(1), 3, 5), Err(Rejection::SoldOut));
-        assert_eq!(pool.claim(user(1), 3, 2), Err(Rejection::LimitReached));
+        assert_eq!(pool.claim(user(1), 3, 5, Shown::NotNeeded), Err(Rejection::SoldOut));
+        assert_eq!(pool.claim(user(1), 3, 2, Shown::NotNeeded), Err(Rejection::LimitReached));
         assert_eq!((pool.free(), pool.version()), (2, 0));
     }
 
     #[test]
     fn a_return_applied_twice_counts_once() {
         let mut pool = pool(1);
-        let slots = pool.claim(user(1), 1, 1).unwrap();
+        let slots = pool.claim(user(1), 1, 1, Shown::NotNeeded).unwrap();
         let entry = StockEntry { seq: 1, change: StockChange::Return { user: user(1), slots } };
         assert_eq!(pool.follow(&entry), Followed::Applied);
         assert_eq!(pool.follow(&entry), Followed::Already);
@@ -267,8 +303,8 @@ mod tests {
     #[test]
     fn a_withdrawal_takes_free_units_only_and_can_be_undone() {
         let mut pool = pool(3);
-        let first = pool.claim(user(1), 1, 1).unwrap();
-        pool.claim(user(2), 1, 1).unwrap();
+        let first = pool.claim(user(1), 1, 1, Shown::NotNeeded).unwrap();
+        pool.claim(user(2), 1, 1, Shown::NotNeeded).unwrap();
         pool.undo(user(1), &first);
         let withdrawal = pool.withdraw(9);
         assert_eq!((withdrawal.units, withdrawal.top, withdrawal.slots.to_string()), (2, 2, "1".into()));
@@ -278,11 +314,44 @@ mod tests {
     }
 
     #[test]
+    fn a_pass_is_spent_once_and_only_by_its_user() {
+        let now = Moment::from_millis(0);
+        let until = Moment::from_millis(10);
+        let mut pool = pool(5);
+        let rules = PassRules { factor: 1, stock: 5, limit: 3 };
+        let pass = pool.issue_pass(user(1), rules, now, until).unwrap();
+        let shown = Shown::Pass { number: pass.number, now };
+        assert_eq!(pool.claim(user(2), 1, 3, shown), Err(Rejection::PassInvalid), "another's");
+        let late = Shown::Pass { number: pass.number, now: until };
+        assert_eq!(pool.claim(user(1), 1, 3, late), Err(Rejection::PassInvalid), "expired");
+        assert_eq!(
+            pool.claim(user(1), 4, 3, shown),
+            Err(Rejection::LimitReached),
+            "a rejection spends nothing"
+        );
+        assert!(pool.claim(user(1), 1, 3, shown).is_ok());
+        assert_eq!(pool.claim(user(1), 1, 3, shown), Err(Rejection::PassInvalid), "spent");
+    }
+
+    #[test]
+    fn one_user_cannot_drain_the_quota_and_expired_passes_return_to_it() {
+        let now = Moment::from_millis(0);
+        let until = Moment::from_millis(10);
+        let mut pool = pool(2);
+        let rules = PassRules { factor: 1, stock: 2, limit: 1 };
+        let first = pool.issue_pass(user(1), rules, now, until).unwrap();
+        assert_eq!(pool.issue_pass(user(1), rules, now, until), Ok(first));
+        pool.issue_pass(user(2), rules, now, until).unwrap();
+        assert_eq!(pool.issue_pass(user(3), rules, now, until), Err(Rejection::Busy));
+        assert!(pool.issue_pass(user(3), rules, until, Moment::from_millis(20)).is_ok());
+    }
+
+    #[test]
     fn a_paused_or_closed_pool_sells_nothing() {
         let mut pool = pool(1);
         pool.set_door(Door::Paused);
-        assert_eq!(pool.claim(user(1), 1, 1), Err(Rejection::Paused));
+        assert_eq!(pool.claim(user(1), 1, 1, Shown::NotNeeded), Err(Rejection::Paused));
         pool.set_door(Door::Closed);
-        assert_eq!(pool.claim(user(1), 1, 1), Err(Rejection::Ended));
+        assert_eq!(pool.claim(user(1), 1, 1, Shown::NotNeeded), Err(Rejection::Ended));
     }
 }

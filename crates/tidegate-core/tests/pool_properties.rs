@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 use tidegate_core::pool::{Door, Followed};
-use tidegate_core::{Pool, Rejection, Seed, Slot, Slots, StockChange, StockEntry, UserId};
+use tidegate_core::{Pool, Rejection, Seed, Shown, Slot, Slots, StockChange, StockEntry, UserId};
 
 const LIMIT: u32 = 3;
 
@@ -69,7 +69,7 @@ impl Model {
         } else {
             None
         };
-        match self.pool.claim(user, quantity, LIMIT) {
+        match self.pool.claim(user, quantity, LIMIT, Shown::NotNeeded) {
             Ok(slots) => {
                 assert_eq!(expected, None, "a claim that had to be refused was granted");
                 assert_eq!(slots.units(), quantity);
@@ -175,5 +175,76 @@ proptest! {
         let sold_again: std::collections::BTreeSet<_> =
             model.claims[sold_before..].iter().flat_map(|(_, slots)| slots.iter()).collect();
         prop_assert_eq!(sold_again, given_back);
+    }
+}
+
+#[derive(Clone, Debug)]
+enum PassStep {
+    Issue { user: u64 },
+    Order { user: u64, stale: bool },
+    Return { which: usize },
+    Wait,
+}
+
+fn pass_step() -> impl Strategy<Value = PassStep> {
+    prop_oneof![
+        4 => (0..12_u64).prop_map(|user| PassStep::Issue { user }),
+        4 => (0..12_u64, any::<bool>()).prop_map(|(user, stale)| PassStep::Order { user, stale }),
+        2 => any::<usize>().prop_map(|which| PassStep::Return { which }),
+        1 => Just(PassStep::Wait),
+    ]
+}
+
+proptest! {
+    /// With any interleaving: passes spent ≤ factor × stock + returned, and no pass buys twice.
+    #[test]
+    fn passes_are_limited_and_buy_once(
+        stock in 1..8_u32, factor in 1..4_u32, steps in prop::collection::vec(pass_step(), 0..300),
+    ) {
+        use std::collections::HashMap;
+        use tidegate_core::{Moment, PassRules};
+        let mut model = Model::new(stock);
+        let rules = PassRules { factor, stock, limit: LIMIT };
+        let (mut now, mut returned) = (0_i64, 0_u64);
+        let mut current: HashMap<u64, tidegate_core::Pass> = HashMap::new();
+        let mut used: Vec<(u64, u64)> = Vec::new();
+        for step in steps {
+            let at = Moment::from_millis(now);
+            match step {
+                PassStep::Issue { user } => {
+                    let id = UserId::from_raw(user);
+                    if let Ok(pass) = model.pool.issue_pass(id, rules, at, Moment::from_millis(now + 5)) {
+                        prop_assert!(!used.contains(&(user, pass.number)), "a spent pass was given again");
+                        current.insert(user, pass);
+                    }
+                }
+                PassStep::Order { user, stale } => {
+                    let number = if stale {
+                        used.iter().rev().find(|(owner, _)| *owner == user).map(|(_, number)| *number)
+                    } else {
+                        current.get(&user).map(|pass| pass.number)
+                    };
+                    let Some(number) = number else { continue };
+                    let id = UserId::from_raw(user);
+                    if let Ok(slots) = model.pool.claim(id, 1, LIMIT, Shown::Pass { number, now: at }) {
+                        prop_assert!(!used.contains(&(user, number)), "a pass bought twice");
+                        prop_assert!(current[&user].expires_at > at, "an expired pass bought");
+                        used.push((user, number));
+                        model.held.extend(slots.iter().map(|slot| (slot, Some(id))));
+                        model.claims.push((id, slots));
+                    }
+                }
+                PassStep::Return { which } if !model.claims.is_empty() => {
+                    returned += 1;
+                    model.take(Step::Return { which, again: true });
+                }
+                PassStep::Return { .. } => {}
+                PassStep::Wait => now += 3,
+            }
+            let (out, spent) = model.pool.passes();
+            let quota = u64::from(factor * stock) + returned;
+            prop_assert!(spent <= quota && out as u64 + spent <= quota, "{out} out and {spent} spent of {quota}");
+            prop_assert_eq!(spent, used.len() as u64);
+        }
     }
 }

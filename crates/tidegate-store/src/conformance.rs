@@ -9,7 +9,7 @@ pub mod ledger;
 
 use tidegate_core::{
     Campaign, CampaignId, CampaignState, Claim, ClaimRequest, Item, ItemId, Moment, Money, OrderId, Protect,
-    UserId, Window,
+    Shown, UserId, Window,
 };
 
 /// A moment in the middle of every sample's window.
@@ -73,6 +73,7 @@ pub fn request(order: u64, buyer: u64, quantity: u32, limit: u32) -> ClaimReques
         created_at: NOW,
         pay_by: NOW + std::time::Duration::from_secs(60),
         key: None,
+        shown: Shown::NotNeeded,
     }
 }
 

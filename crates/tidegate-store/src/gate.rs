@@ -8,7 +8,9 @@ pub mod memory;
 use std::future::Future;
 
 use tidegate_core::pool::{Door, Withdrawal};
-use tidegate_core::{CampaignId, Claim, ClaimRequest, Rejection, Seed, StockEntry, UserId};
+use tidegate_core::{
+    CampaignId, Claim, ClaimRequest, Moment, Pass, PassRules, Rejection, Seed, StockEntry, UserId,
+};
 
 /// What a pool looks like from outside.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,6 +27,16 @@ pub trait Gate: Send + Sync + 'static {
     fn install(&self, campaign: CampaignId, seed: Seed) -> impl Future<Output = ()> + Send;
 
     fn claim(&self, request: ClaimRequest) -> impl Future<Output = Result<Claim, Rejection>> + Send;
+
+    /// Issues a pass, or gives the one the user has; and the epoch it belongs to.
+    fn issue_pass(
+        &self,
+        campaign: CampaignId,
+        user: UserId,
+        rules: PassRules,
+        now: Moment,
+        expires_at: Moment,
+    ) -> impl Future<Output = Result<(Pass, u32), Rejection>> + Send;
 
     /// Gives back a claim that reached no intake.
     fn undo(&self, claim: &Claim) -> impl Future<Output = ()> + Send;

@@ -98,6 +98,8 @@ pub struct Remembered {
     pub fingerprint: [u8; 16],
     /// The raw id of what was made or changed.
     pub subject: u64,
+    /// A number that belongs to the answer.
+    pub note: i64,
 }
 
 /// One page of a list, newest first.

@@ -1,5 +1,6 @@
 //! The program's randomness, and what is made of it: secrets, tokens and their digests.
 
+use hmac::{Hmac, KeyInit, Mac};
 use sha2::{Digest, Sha256};
 
 pub type Secret = [u8; 32];
@@ -22,6 +23,18 @@ pub fn digest(parts: &[&[u8]]) -> Secret {
     hasher.finalize().into()
 }
 
+/// A keyed digest: only who has the key can make it.
+pub fn keyed(key: &Secret, parts: &[&[u8]]) -> Secret {
+    // The algorithm itself pads a key to a whole block with zeros.
+    let mut block = [0; 64];
+    block[..key.len()].copy_from_slice(key);
+    let mut mac = Hmac::<Sha256>::new(&block.into());
+    for part in parts {
+        mac.update(part);
+    }
+    mac.finalize().into_bytes().into()
+}
+
 /// The first half of a digest: enough to tell requests and keys apart.
 pub fn short_digest(parts: &[&[u8]]) -> [u8; 16] {
     let digest = digest(parts);
@@ -30,10 +43,10 @@ pub fn short_digest(parts: &[&[u8]]) -> [u8; 16] {
     short
 }
 
-/// A secret as text, with a prefix that tells what it opens.
-pub fn token(prefix: &str, secret: &Secret) -> String {
+/// Bytes as text, with a prefix that tells what they open.
+pub fn token(prefix: &str, bytes: &[u8]) -> String {
     use std::fmt::Write;
-    secret.iter().fold(prefix.to_owned(), |mut text, byte| {
+    bytes.iter().fold(prefix.to_owned(), |mut text, byte| {
         // Writing to a String cannot fail.
         let _ = write!(text, "{byte:02x}");
         text

@@ -34,7 +34,7 @@ pub async fn fill(app: &Arc<App>) -> Result<(), Refusal> {
     .await?;
     for token in BUYERS {
         let buyer = app.buyer(Some(token))?;
-        let order = app.place(buyer, &sold_out, 1, None).await?.order;
+        let order = app.place(buyer, &sold_out, 1, None, None).await?.order;
         app.pay(buyer, order.id).await?;
     }
     let soon = Duration::from_secs(120);

@@ -18,7 +18,7 @@ use crate::config::Config;
 use crate::health::{Health, Part};
 use crate::metrics::Metrics;
 use crate::ops::payments::{Provider, Sandbox};
-use crate::ops::{App, Parts, Rules};
+use crate::ops::{App, Parts, REFUSED_KEPT, Refused, Rules};
 
 /// The app, and what must live as long as it.
 #[derive(Debug)]
@@ -41,7 +41,13 @@ pub async fn open_on(config: &Config, clock: Clock, disk: Box<dyn Disk>) -> anyh
     let data_dir = DataDir::lock(&config.data_dir)?;
     let (health, metrics) = (Arc::new(Health::starting()), Arc::new(Metrics::default()));
     let gate = Arc::new(MemoryGate::default());
-    let watch = Watch { health: health.clone(), metrics: metrics.clone(), gate: gate.clone() };
+    let refused = Arc::new(Refused::new(REFUSED_KEPT));
+    let watch = Watch {
+        health: health.clone(),
+        metrics: metrics.clone(),
+        gate: gate.clone(),
+        refused: refused.clone(),
+    };
     let ledger = Arc::new(SqliteLedger::open(&ledger_options(config), Box::new(watch.clone()))?);
     let is_new = ledger.setting("secret")?.is_none();
     let secret = kept(ledger.setting_or("secret", chance::secret()?.to_vec()).await?)?;
@@ -53,6 +59,7 @@ pub async fn open_on(config: &Config, clock: Clock, disk: Box<dyn Disk>) -> anyh
     };
     let journal = Arc::new(Journal::open(options, ledger.position().await?, disk, Box::new(watch))?);
     let app = App::new(Parts {
+        boot: chance::secret()?,
         highest_id: ledger.highest_id()?.max(journal.highest_order()),
         provider: Provider::Sandbox(Sandbox {
             delay: Duration::from_millis(config.payment.sandbox_delay_ms),
@@ -69,6 +76,7 @@ pub async fn open_on(config: &Config, clock: Clock, disk: Box<dyn Disk>) -> anyh
         clock,
         health,
         metrics,
+        refused,
         secret,
         admin_key_digest,
     });
@@ -108,6 +116,7 @@ struct Watch {
     health: Arc<Health>,
     metrics: Arc<Metrics>,
     gate: Arc<MemoryGate>,
+    refused: Arc<Refused>,
 }
 
 impl journal::Observer for Watch {
@@ -120,6 +129,7 @@ impl journal::Observer for Watch {
     fn refused(&self, claims: &[Arc<Claim>]) {
         for claim in claims {
             self.gate.forget(claim);
+            self.refused.insert(claim.order, claim.clone());
         }
     }
 

@@ -6,6 +6,7 @@ mod input;
 mod items;
 mod listener;
 mod orders;
+mod passes;
 mod problem;
 mod sales;
 mod shapes;
@@ -19,9 +20,11 @@ use std::time::{Duration, Instant};
 
 use axum::Router;
 use axum::extract::{MatchedPath, Request, State};
-use axum::http::StatusCode;
+use axum::http::{Method, StatusCode};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Redirect, Response};
+use tidegate_core::Rejection;
+use tokio::sync::Semaphore;
 use tower_http::catch_panic::CatchPanicLayer;
 use utoipa::OpenApi;
 use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
@@ -33,13 +36,14 @@ pub use self::listener::serve;
 use self::problem::Problem;
 use crate::config::Http;
 use crate::metrics::RequestLabels;
-use crate::ops::App;
+use crate::ops::{App, Refusal};
 
 /// What every handler works with.
 #[derive(Clone, Debug)]
 pub struct Site {
     app: Arc<App>,
     bounds: Bounds,
+    changes: Arc<Semaphore>,
 }
 
 #[derive(OpenApi)]
@@ -64,7 +68,7 @@ pub fn router(app: Arc<App>, settings: &Http) -> Router {
         max_body_bytes: settings.max_body_bytes,
         body_timeout: Duration::from_millis(settings.body_timeout_ms),
     };
-    let site = Site { app, bounds };
+    let site = Site { app, bounds, changes: Arc::new(Semaphore::new(MAX_CHANGES)) };
     let (router, api) = api().split_for_parts();
     let docs: Router<Site> = SwaggerUi::new("/docs").url("/openapi.json", api).into();
     router
@@ -93,16 +97,49 @@ fn api() -> OpenApiRouter<Site> {
         .merge(items::routes())
         .merge(sales::routes())
         .merge(orders::routes())
+        .merge(passes::routes())
         .merge(stream::routes())
         .merge(admin_sales::routes())
         .merge(admin_orders::routes())
         .merge(system::routes())
 }
 
+/// Anybody can make up methods; each would be a series for ever.
+fn known_method(method: &Method) -> &'static str {
+    match *method {
+        Method::GET => "GET",
+        Method::POST => "POST",
+        Method::PUT => "PUT",
+        Method::PATCH => "PATCH",
+        Method::DELETE => "DELETE",
+        Method::HEAD => "HEAD",
+        Method::OPTIONS => "OPTIONS",
+        _ => "other",
+    }
+}
+
+/// Changes being carried out at a time.
+const MAX_CHANGES: usize = 4096;
+
+impl Site {
+    /// Carries a change out to its end, even if the client hangs up in the middle.
+    async fn carry_out<T: Send + 'static>(
+        &self,
+        change: impl Future<Output = Result<T, Refusal>> + Send + 'static,
+    ) -> Result<T, Problem> {
+        let place = self.changes.clone().try_acquire_owned().map_err(|_| Rejection::Busy)?;
+        let done = tokio::spawn(async move {
+            let _place = place;
+            change.await
+        });
+        Ok(done.await.unwrap_or_else(|panic| Err(Refusal::Unknown(panic.to_string())))?)
+    }
+}
+
 async fn count(State(site): State<Site>, request: Request, next: Next) -> Response {
     let started = Instant::now();
     let route = request.extensions().get::<MatchedPath>().map_or("other", MatchedPath::as_str).to_owned();
-    let method = request.method().as_str().to_owned();
+    let method = known_method(request.method()).to_owned();
     let response = next.run(request).await;
     let status = response.status().as_u16();
     site.app.metrics.requests.get_or_create(&RequestLabels { route, method, status }).inc();

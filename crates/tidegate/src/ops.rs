@@ -6,20 +6,24 @@
 pub mod audit;
 mod book;
 pub mod buyers;
+pub mod challenges;
 pub mod events;
 pub mod items;
 pub mod orders;
+pub mod passes;
 pub mod payments;
 mod refusal;
 pub mod sales;
+mod seal;
 pub mod watch;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
+use quick_cache::sync::Cache;
 use tidegate_core::public_id::{Public, PublicIds};
-use tidegate_core::{CampaignId, Claim, IdSource, IdempotencyKey, Moment, OrderId, UserId};
+use tidegate_core::{CampaignId, Claim, IdSource, IdempotencyKey, Item, ItemId, Moment, OrderId, UserId};
 use tidegate_store::gate::Gate;
 use tidegate_store::gate::memory::MemoryGate;
 use tidegate_store::intake::Position;
@@ -30,6 +34,7 @@ use tidegate_store::recorder;
 
 use self::book::Book;
 use self::buyers::Sessions;
+use self::challenges::Challenges;
 use self::payments::Provider;
 pub use self::refusal::Refusal;
 use self::watch::Watchers;
@@ -59,8 +64,12 @@ pub struct Parts {
     pub metrics: Arc<Metrics>,
     pub rules: Rules,
     /// Keys the public ids and derived tokens.
+    /// Claims that were told 202 and could not be kept after all.
+    pub refused: Arc<Refused>,
     pub secret: Secret,
     pub admin_key_digest: Secret,
+    /// New at every start: what was sealed before does not open any more.
+    pub boot: Secret,
     /// The greatest id in use.
     pub highest_id: u64,
 }
@@ -82,7 +91,11 @@ pub struct App {
     secret: Secret,
     admin_key_digest: Secret,
     book: Book,
+    /// Items at hand; whoever changes one puts it here.
+    items: Cache<ItemId, Arc<Item>>,
+    refused: Arc<Refused>,
     sessions: Sessions,
+    challenges: Challenges,
     /// One buyer's orders are decided one after the other, so that a key is never used twice at once.
     turns: Vec<Mutex<()>>,
     /// Changes of campaigns happen one after the other.
@@ -91,6 +104,10 @@ pub struct App {
     closing: tokio::sync::watch::Sender<bool>,
 }
 
+/// Accepted claims that were not kept: found by their buyers as rejected orders.
+pub type Refused = Cache<OrderId, Arc<Claim>>;
+pub const REFUSED_KEPT: usize = 10_000;
+const CACHED_ITEMS: usize = 10_000;
 const TURNS: usize = 256;
 /// Log entries taken in at once.
 const FOLLOW_BATCH: u32 = 1000;
@@ -115,7 +132,10 @@ impl App {
             secret: parts.secret,
             admin_key_digest: parts.admin_key_digest,
             book: Book::default(),
+            items: Cache::new(CACHED_ITEMS),
+            refused: parts.refused,
             sessions: Sessions::default(),
+            challenges: Challenges::new(&parts.secret, &parts.boot),
             turns: (0..TURNS).map(|_| Mutex::new(())).collect(),
             campaigns: tokio::sync::Mutex::new(()),
             progress: tokio::sync::watch::Sender::new(recorded),
@@ -139,9 +159,11 @@ impl App {
         // The sender lives in `self`, so the channel cannot close.
         let _ = self.progress.subscribe().wait_for(|recorded| *recorded >= end).await;
         for campaign in self.ledger.running()? {
-            if let Some(seed) = self.ledger.seed(campaign.id).await? {
+            // A new epoch: passes of the life before are worth nothing, and every claim of it is recorded by now.
+            if let Some(seed) = self.ledger.reseed(campaign.id, self.now()).await? {
+                let epoch = seed.epoch;
                 self.gate.install(campaign.id, seed).await;
-                self.book.enter(campaign);
+                self.book.enter(tidegate_core::Campaign { epoch, ..campaign });
             }
         }
         self.health.set(Part::Startup, None);
@@ -201,6 +223,12 @@ impl App {
         IdempotencyKey(crate::chance::short_digest(&[b"key", text.as_bytes()]))
     }
 
+    /// Ends what everybody may use on a demo server.
+    pub async fn end_demo(&self) -> Result<(), LedgerError> {
+        self.ledger.end_sessions("demo").await?;
+        Ok(())
+    }
+
     /// Lets the gate take in what the stock log has and it has not.
     pub async fn follow(&self, campaign: CampaignId) -> Result<(), LedgerError> {
         while let Some(figures) = self.gate.figures(campaign).await {
@@ -244,7 +272,15 @@ impl App {
     pub(crate) async fn forget_old(&self, now: Moment) -> Result<(), LedgerError> {
         self.ledger.forget_keys(now - Duration::from_secs(7 * 24 * 3600)).await?;
         self.ledger.forget_sessions(now).await?;
+        self.forget_challenges(now);
         Ok(())
+    }
+
+    /// After this every claim that was being decided is in the journal.
+    fn let_turns_pass(&self) {
+        for turn in &self.turns {
+            drop(turn.lock());
+        }
     }
 
     fn turn(&self, user: UserId) -> parking_lot::MutexGuard<'_, ()> {

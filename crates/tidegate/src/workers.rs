@@ -2,9 +2,11 @@
 //!
 //! What always holds: a worker that fails says so and tries again; none of them keeps state of its own.
 
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::FutureExt;
 use tidegate_store::ledger::LedgerError;
 
 use crate::health::Part;
@@ -37,8 +39,10 @@ where
     tokio::spawn(async move {
         let mut closed = std::pin::pin!(app.closed());
         loop {
-            let rest = work(app.clone()).await.unwrap_or_else(|error| {
-                tracing::warn!(%error, worker = name, "a worker failed and will try again");
+            let round = AssertUnwindSafe(work(app.clone())).catch_unwind().await;
+            let rest = round.unwrap_or_else(|_| Err(LedgerError::Unexpected("it panicked".into())));
+            let rest = rest.unwrap_or_else(|error| {
+                tracing::error!(%error, worker = name, "a worker failed and will try again");
                 AFTER_FAILURE
             });
             tokio::select! {

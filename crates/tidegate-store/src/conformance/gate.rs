@@ -3,9 +3,9 @@
 use std::future::Future;
 
 use tidegate_core::pool::Door;
-use tidegate_core::{Rejection, Seed, Slots, StockChange, StockEntry};
+use tidegate_core::{ClaimRequest, PassRules, Rejection, Seed, Shown, Slots, StockChange, StockEntry};
 
-use super::{CAMPAIGN, request, user};
+use super::{CAMPAIGN, NOW, request, user};
 use crate::gate::Gate;
 
 /// Runs the suite; `make` gives a gate without pools.
@@ -20,6 +20,7 @@ pub async fn all<G: Gate, F: Future<Output = G>>(make: impl Fn() -> F) {
     a_seed_brings_back_what_was_held(make().await).await;
     an_undone_claim_never_happened(make().await).await;
     a_claim_of_an_older_life_is_not_given_back_twice(make().await).await;
+    a_pass_buys_once_for_its_user_and_its_epoch(make().await).await;
     concurrent_buyers_get_exactly_the_stock(make().await).await;
 }
 
@@ -146,6 +147,32 @@ async fn a_claim_of_an_older_life_is_not_given_back_twice<G: Gate>(gate: G) {
         gate.undo(&claim).await;
     }
     assert_eq!(free(&gate).await, 1, "the new life counted the slot as free already");
+}
+
+async fn a_pass_buys_once_for_its_user_and_its_epoch<G: Gate>(gate: G) {
+    gate.install(CAMPAIGN, seed(3)).await;
+    let rules = PassRules { factor: 1, stock: 3, limit: 2 };
+    let until = NOW + std::time::Duration::from_secs(60);
+    let pass = gate.issue_pass(CAMPAIGN, user(1), rules, NOW, until).await;
+    assert_eq!(gate.issue_pass(CAMPAIGN, user(1), rules, NOW, until).await, pass, "one at a time");
+    let Ok((pass, epoch)) = pass else { panic!("no pass was issued: {pass:?}") };
+    assert_eq!(epoch, 1);
+    let shown = Shown::Pass { number: pass.number, now: NOW };
+    let with = |order, buyer| ClaimRequest { shown, ..request(order, buyer, 1, 2) };
+    assert_eq!(gate.claim(with(1, 2)).await, Err(Rejection::PassInvalid), "another's pass");
+    assert!(gate.claim(with(2, 1)).await.is_ok());
+    assert_eq!(gate.claim(with(3, 1)).await, Err(Rejection::PassInvalid), "a spent pass");
+    gate.issue_pass(CAMPAIGN, user(2), rules, NOW, until).await.ok();
+    gate.issue_pass(CAMPAIGN, user(3), rules, NOW, until).await.ok();
+    assert_eq!(
+        gate.issue_pass(CAMPAIGN, user(4), rules, NOW, until).await,
+        Err(Rejection::Busy),
+        "the quota"
+    );
+    assert!(
+        gate.issue_pass(CAMPAIGN, user(4), rules, until, until).await.is_ok(),
+        "expired ones return to it"
+    );
 }
 
 async fn concurrent_buyers_get_exactly_the_stock<G: Gate>(gate: G) {

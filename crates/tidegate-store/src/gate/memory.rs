@@ -9,7 +9,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use hashbrown::HashMap;
 use parking_lot::{Mutex, RwLock};
 use tidegate_core::pool::{Door, Followed, Withdrawal};
-use tidegate_core::{CampaignId, Claim, ClaimRequest, Pool, Rejection, Seed, StockEntry, UserId};
+use tidegate_core::{
+    CampaignId, Claim, ClaimRequest, Moment, Pass, PassRules, Pool, Rejection, Seed, StockEntry, UserId,
+};
 
 use super::{Gate, PoolFigures};
 
@@ -28,10 +30,23 @@ impl MemoryGate {
     /// Decides one claim, without waiting for anything but the pool's lock.
     pub fn decide(&self, request: ClaimRequest) -> Result<Claim, Rejection> {
         self.change(request.campaign, |pool| {
-            let slots = pool.claim(request.user, request.quantity, request.limit)?;
+            let slots = pool.claim(request.user, request.quantity, request.limit, request.shown)?;
             Ok(request.granted(slots, pool.epoch(), pool.version()))
         })
         .unwrap_or(Err(Rejection::NotReady))
+    }
+
+    /// Issues a pass, or gives the one the user has; and the epoch it belongs to.
+    pub fn pass(
+        &self,
+        campaign: CampaignId,
+        user: UserId,
+        rules: PassRules,
+        now: Moment,
+        expires_at: Moment,
+    ) -> Result<(Pass, u32), Rejection> {
+        self.change(campaign, |pool| Ok((pool.issue_pass(user, rules, now, expires_at)?, pool.epoch())))
+            .unwrap_or(Err(Rejection::NotReady))
     }
 
     /// Gives back a claim that reached no intake.
@@ -76,6 +91,17 @@ impl Gate for MemoryGate {
 
     async fn claim(&self, request: ClaimRequest) -> Result<Claim, Rejection> {
         self.decide(request)
+    }
+
+    async fn issue_pass(
+        &self,
+        campaign: CampaignId,
+        user: UserId,
+        rules: PassRules,
+        now: Moment,
+        expires_at: Moment,
+    ) -> Result<(Pass, u32), Rejection> {
+        self.pass(campaign, user, rules, now, expires_at)
     }
 
     async fn undo(&self, claim: &Claim) {

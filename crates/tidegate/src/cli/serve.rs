@@ -28,19 +28,13 @@ pub(super) async fn run(args: ServeArgs) -> anyhow::Result<Verdict> {
     let started = Instant::now();
     let (config, _) = args.settings.load()?;
     telemetry::start(&config.log)?;
-    let opened = embedded::open(&config, Clock::System).await?;
-    let app = opened.app.clone();
-    app.start().await?;
-    let demo = config.wants_demo() && opened.is_new;
-    if demo {
-        demo::fill(&app).await.context("the demo data could not be made")?;
-    }
-    workers::start(&app);
+    // First of all: an address that is taken must not cost the admin key that is shown once.
     let listener = TcpListener::bind(config.listen).await.with_context(|| {
         format!("cannot listen on {}; choose another address with --listen", config.listen)
     })?;
     let address = listener.local_addr()?;
-    announce(&config, &opened, address, started, args.json);
+    let opened = embedded::open(&config, Clock::System).await?;
+    let app = opened.app.clone();
     tokio::spawn({
         let app = app.clone();
         async move {
@@ -49,11 +43,33 @@ pub(super) async fn run(args: ServeArgs) -> anyhow::Result<Verdict> {
             app.close();
         }
     });
+    // Answers from now on; until it is ready it says that it is not, and why.
     let router = http::router(app.clone(), &config.http);
-    http::serve(listener, router, app.clone(), config.http.clone()).await;
+    let serving = tokio::spawn(http::serve(listener, router, app.clone(), config.http.clone()));
+    tokio::select! {
+        started_up = start(&config, &opened) => {
+            started_up?;
+            announce(&config, &opened, address, started, args.json);
+            serving.await?;
+        }
+        () = app.closed() => serving.await?,
+    }
     app.stop().await;
     tracing::info!("stopped");
     Ok(Verdict::Yes)
+}
+
+/// Brings the app up: records what the journal holds, rebuilds the gate, fills in the demo, starts the workers.
+async fn start(config: &Config, opened: &Opened) -> anyhow::Result<()> {
+    let app = &opened.app;
+    app.start().await?;
+    if !config.wants_demo() {
+        app.end_demo().await?;
+    } else if opened.is_new {
+        demo::fill(app).await.context("the demo data could not be made")?;
+    }
+    workers::start(app);
+    Ok(())
 }
 
 async fn stop_signal() {

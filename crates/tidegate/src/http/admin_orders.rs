@@ -97,7 +97,8 @@ async fn cancel(
     _: Operator,
     Id(id): Id<OrderId>,
 ) -> Result<Json<AdminOrderShape>, Problem> {
-    shape(&site, &site.app.cancel_for(id).await?)
+    let app = site.app.clone();
+    shape(&site, &site.carry_out(async move { app.cancel_for(id).await }).await?)
 }
 
 /// Gives a paid order's money and units back.
@@ -110,7 +111,8 @@ async fn refund(
     _: Operator,
     Id(id): Id<OrderId>,
 ) -> Result<Json<AdminOrderShape>, Problem> {
-    shape(&site, &site.app.refund(id).await?)
+    let app = site.app.clone();
+    shape(&site, &site.carry_out(async move { app.refund(id).await }).await?)
 }
 
 #[derive(Debug, Deserialize, ToSchema)]
@@ -140,7 +142,8 @@ async fn mint(
     let count = checks.number("count", input.value.count, 1, MAX_TEST_TOKENS);
     let count = checks.done(Some(count))?;
     let remember = key.remember(TOKENS_SCOPE, "", input.fingerprint);
-    let tokens = site.app.mint_tokens(count, remember).await?;
+    let app = site.app.clone();
+    let tokens = site.carry_out(async move { app.mint_tokens(count, remember).await }).await?;
     Ok((StatusCode::CREATED, Json(TokensShape { tokens })).into_response())
 }
 

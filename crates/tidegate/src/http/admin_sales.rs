@@ -18,7 +18,7 @@ use super::input::{Asked, Id, Input, Key, Operator, PageQuery};
 use super::problem::Problem;
 use super::shapes::{AdminSaleShape, AuditShape, PageShape};
 use super::terms::{Checks, SaleInput};
-use crate::ops::sales::{RESTOCK_SCOPE, SALES_SCOPE};
+use crate::ops::sales::{Counters, RESTOCK_SCOPE, SALES_SCOPE};
 
 pub(super) fn routes() -> OpenApiRouter<Site> {
     OpenApiRouter::new()
@@ -51,7 +51,14 @@ async fn create(
     input: Input<SaleInput>,
 ) -> Result<Response, Problem> {
     let remember = key.remember(SALES_SCOPE, "", input.fingerprint);
-    let sale = site.app.create_sale(input.value.check(&site.app)?, remember).await?;
+    // A repetition is answered before its times are looked at: they may have passed since.
+    let sale = match site.app.done_before(remember.as_ref())? {
+        Some(before) => site.app.campaign(CampaignId::from_raw(before.subject))?,
+        None => {
+            let (app, terms) = (site.app.clone(), input.value.check(&site.app)?);
+            site.carry_out(async move { app.create_sale(terms, remember).await }).await?
+        }
+    };
     let location = format!("/v1/admin/sales/{}", site.app.print(sale.id));
     Ok((StatusCode::CREATED, [(header::LOCATION, location)], Json(shape(&site, &sale)?)).into_response())
 }
@@ -65,12 +72,11 @@ async fn list(
     Asked(query): Asked<PageQuery>,
 ) -> Result<Json<PageShape<AdminSaleShape>>, Problem> {
     let page = query.page(&site.app, CampaignId::raw)?;
-    let sales = site.app.all_sales(page)?;
-    let shapes = sales
-        .into_iter()
-        .map(|sale| shape(&site, &sale).map(|shape| (sale.id, shape)))
-        .collect::<Result<Vec<_>, _>>()?;
-    Ok(Json(PageShape::of(shapes, page.limit, |(id, _)| site.app.print(*id), |(_, shape)| shape)))
+    let app = &site.app;
+    let sales = app.all_sales(page).await?;
+    let cursor = |(sale, _): &(Campaign, Counters)| app.print(sale.id);
+    let show = |(sale, counters): (Campaign, Counters)| AdminSaleShape::of(app, &sale, counters);
+    Ok(Json(PageShape::of(sales, page.limit, cursor, show)))
 }
 
 /// One sale with its counters.
@@ -96,7 +102,8 @@ async fn edit(
     Id(id): Id<CampaignId>,
     input: Input<SaleInput>,
 ) -> Result<Json<AdminSaleShape>, Problem> {
-    let sale = site.app.edit_sale(id, input.value.check(&site.app)?).await?;
+    let (app, terms) = (site.app.clone(), input.value.check(&site.app)?);
+    let sale = site.carry_out(async move { app.edit_sale(id, terms).await }).await?;
     Ok(Json(shape(&site, &sale)?))
 }
 
@@ -136,7 +143,8 @@ steps! {
 }
 
 async fn take(site: &Site, id: CampaignId, step: Step) -> Result<Json<AdminSaleShape>, Problem> {
-    let sale = site.app.step(id, step, Actor::Operator, None).await?;
+    let app = site.app.clone();
+    let sale = site.carry_out(async move { app.step(id, step, Actor::Operator, None).await }).await?;
     Ok(Json(shape(site, &sale)?))
 }
 
@@ -199,7 +207,8 @@ async fn restock(
         checks.done::<()>(None)?;
     }
     let remember = key.remember(RESTOCK_SCOPE, &site.app.print(id), input.fingerprint);
-    let (sale, units_changed) = site.app.restock(id, units, remember).await?;
+    let app = site.app.clone();
+    let (sale, units_changed) = site.carry_out(async move { app.restock(id, units, remember).await }).await?;
     Ok(Json(RestockedShape { sale: shape(&site, &sale)?, units_changed }))
 }
 

@@ -59,7 +59,8 @@ async fn create(
     input: Input<ItemInput>,
 ) -> Result<Response, Problem> {
     let remember = key.remember(ITEMS_SCOPE, "", input.fingerprint);
-    let item = site.app.create_item(input.value.check()?, remember).await?;
+    let (app, terms) = (site.app.clone(), input.value.check()?);
+    let item = site.carry_out(async move { app.create_item(terms, remember).await }).await?;
     let location = format!("/v1/items/{}", site.app.print(item.id));
     let body = Json(ItemShape::of(&site.app, item));
     Ok((StatusCode::CREATED, [(header::LOCATION, location)], body).into_response())
@@ -100,5 +101,7 @@ async fn update(
     input: Input<ItemPatch>,
 ) -> Result<Json<ItemShape>, Problem> {
     let terms = input.value.check(site.app.item(id)?)?;
-    Ok(Json(ItemShape::of(&site.app, site.app.update_item(id, terms).await?)))
+    let app = site.app.clone();
+    let item = site.carry_out(async move { app.update_item(id, terms).await }).await?;
+    Ok(Json(ItemShape::of(&site.app, item)))
 }

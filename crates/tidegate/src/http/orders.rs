@@ -35,8 +35,6 @@ struct OrderInput {
     #[schema(example = 1, minimum = 1, maximum = 100)]
     quantity: i64,
     /// The sale's one-time permission, where it asks for one.
-    #[serde(default)]
-    #[expect(dead_code, reason = "no sale asks for a pass yet; clients may send the field")]
     pass: Option<String>,
 }
 
@@ -91,7 +89,7 @@ async fn try_place(site: &Site, id: CampaignId, headers: &HeaderMap, body: Body)
     let buyer = app.buyer(bearer(headers))?;
     let key = idempotency_key(headers)?;
     let input: OrderInput = json(headers, body, site.bounds).await?;
-    Ok(app.place(buyer, &sale, input.check()?, key).await?)
+    Ok(app.place(buyer, &sale, input.check()?, key, input.pass.as_deref()).await?)
 }
 
 /// A sale that takes no orders still knows those it took: a repeated request gets its order, all others the refusal.
@@ -164,9 +162,7 @@ async fn pay(
         checks.done::<()>(None)?;
     }
     let app = site.app.clone();
-    // Goes on even if the buyer hangs up: money that was taken is booked.
-    let paid = tokio::spawn(async move { app.pay(buyer, id).await }).await;
-    let order = paid.unwrap_or_else(|panic| Err(Refusal::Unknown(panic.to_string())))?;
+    let order = site.carry_out(async move { app.pay(buyer, id).await }).await?;
     Ok(Json(OrderShape::of(&site.app, &order)))
 }
 
@@ -180,5 +176,7 @@ async fn cancel(
     Buyer(buyer): Buyer,
     Id(id): Id<OrderId>,
 ) -> Result<Json<OrderShape>, Problem> {
-    Ok(Json(OrderShape::of(&site.app, &site.app.cancel(buyer, id).await?)))
+    let app = site.app.clone();
+    let order = site.carry_out(async move { app.cancel(buyer, id).await }).await?;
+    Ok(Json(OrderShape::of(&site.app, &order)))
 }

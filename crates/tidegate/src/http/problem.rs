@@ -67,6 +67,7 @@ impl From<Refusal> for Problem {
             Refusal::InFlight => Self::new(StatusCode::CONFLICT, "idempotency_in_flight", detail),
             Refusal::Conflict { code, .. } => Self::new(StatusCode::CONFLICT, code, detail),
             Refusal::Forbidden(_) => Self::new(StatusCode::FORBIDDEN, "forbidden", detail),
+            Refusal::Denied { code, .. } => Self::new(StatusCode::FORBIDDEN, code, detail),
             Refusal::Unavailable(_) => Self::new(StatusCode::SERVICE_UNAVAILABLE, "not_ready", detail),
             Refusal::Unknown(_) => Self::new(StatusCode::SERVICE_UNAVAILABLE, "outcome_unknown", detail),
         }

@@ -25,7 +25,7 @@ async fn list(
 ) -> Result<Json<PageShape<SaleShape>>, Problem> {
     let app = &site.app;
     let page = query.page(app, CampaignId::raw)?;
-    let sales = app.sales(page)?;
+    let sales = app.sales(page).await?;
     let cursor = |view: &SaleView| app.print(view.sale.id);
     Ok(Json(PageShape::of(sales, page.limit, cursor, |view| SaleShape::of(app, view))))
 }

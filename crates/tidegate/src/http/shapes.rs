@@ -56,6 +56,8 @@ impl ItemShape {
 pub(super) struct ProtectShape {
     /// `none`, `pow` or `image`.
     challenge: &'static str,
+    pow_difficulty: u32,
+    /// Whether an order needs a pass.
     pass: bool,
     pass_factor: u32,
     /// 0: no limit.
@@ -68,7 +70,8 @@ impl From<&Protect> for ProtectShape {
     fn from(protect: &Protect) -> Self {
         Self {
             challenge: Challenge::as_str(protect.challenge),
-            pass: protect.pass,
+            pow_difficulty: protect.pow_difficulty,
+            pass: protect.needs_pass(),
             pass_factor: protect.pass_factor,
             user_rate_per_s: protect.user_rate_per_s,
             admit_per_s: protect.admit_per_s,

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde::Deserialize;
-use tidegate_core::campaign::Challenge;
+use tidegate_core::campaign::{Challenge, DEFAULT_DIFFICULTY};
 use tidegate_core::limits::{
     MAX_DESCRIPTION, MAX_NAME, MAX_PAY_WITHIN_S, MAX_PER_USER, MAX_PRICE, MAX_STOCK, MAX_URL, MAX_WINDOW_S,
 };
@@ -145,6 +145,9 @@ pub(super) struct ProtectInput {
     /// `none`, `pow` or `image`.
     #[serde(default = "no_challenge")]
     challenge: String,
+    /// 1 to 6: each step takes sixteen times as long. 3 if not said.
+    pow_difficulty: Option<i64>,
+    /// Implied by a challenge and by a waiting room.
     #[serde(default)]
     pass: bool,
     pass_factor: Option<i64>,
@@ -159,24 +162,24 @@ fn no_challenge() -> String {
 }
 
 impl ProtectInput {
-    /// The protections a sale can have so far. Asking for one that does not work yet is refused: a sale must not
-    /// look protected.
     fn check(self, checks: &mut Checks) -> Protect {
-        let not_yet = "is not available in this version";
-        match Challenge::parse(&self.challenge) {
-            Some(Challenge::None) => {}
-            Some(_) => checks.wrong("protect.challenge", not_yet),
-            None => checks.wrong("protect.challenge", "must be none, pow or image"),
-        }
-        if self.pass {
-            checks.wrong("protect.pass", not_yet);
+        let challenge = Challenge::parse(&self.challenge);
+        if challenge.is_none() {
+            checks.wrong("protect.challenge", "must be none, pow or image");
         }
         if self.admit_per_s.is_some() {
-            checks.wrong("protect.admit_per_s", not_yet);
+            // A sale must not look protected.
+            checks.wrong("protect.admit_per_s", "is not available in this version");
         }
-        let pass_factor = checks.number("protect.pass_factor", self.pass_factor.unwrap_or(3), 1, 100);
-        let user_rate_per_s = checks.number("protect.user_rate_per_s", self.user_rate_per_s, 0, 10_000);
-        Protect { pass_factor, user_rate_per_s, ..Protect::default() }
+        let difficulty = self.pow_difficulty.unwrap_or_else(|| DEFAULT_DIFFICULTY.into());
+        Protect {
+            challenge: challenge.unwrap_or(Challenge::None),
+            pow_difficulty: checks.number("protect.pow_difficulty", difficulty, 1, 6),
+            pass: self.pass,
+            pass_factor: checks.number("protect.pass_factor", self.pass_factor.unwrap_or(3), 1, 100),
+            user_rate_per_s: checks.number("protect.user_rate_per_s", self.user_rate_per_s, 0, 10_000),
+            admit_per_s: None,
+        }
     }
 }
 

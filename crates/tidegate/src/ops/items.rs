@@ -1,7 +1,9 @@
 //! The catalogue.
 
+use std::sync::Arc;
+
 use tidegate_core::{Item, ItemId, Money, Rejection};
-use tidegate_store::ledger::{Ledger, Page, Remember};
+use tidegate_store::ledger::{Ledger, Page, Remember, Remembered};
 
 use super::{App, Refusal};
 
@@ -18,8 +20,9 @@ pub const ITEMS_SCOPE: &str = "items";
 
 impl App {
     pub async fn create_item(&self, terms: ItemTerms, key: Option<Remember>) -> Result<Item, Refusal> {
-        if let Some(subject) = self.done_before(key.as_ref())? {
-            return self.item(ItemId::from_raw(subject));
+        let _one_at_a_time = self.campaigns.lock().await;
+        if let Some(before) = self.done_before(key.as_ref())? {
+            return self.item(ItemId::from_raw(before.subject));
         }
         let now = self.now();
         let ItemTerms { name, description, price, image_url } = terms;
@@ -34,11 +37,17 @@ impl App {
         let ItemTerms { name, description, price, image_url } = terms;
         let item = Item { name, description, price, image_url, updated_at: self.now(), ..before };
         self.ledger.update_item(item.clone()).await?;
+        self.items.insert(id, Arc::new(item.clone()));
         Ok(item)
     }
 
     pub fn item(&self, id: ItemId) -> Result<Item, Refusal> {
-        self.ledger.item(id)?.ok_or_else(|| Rejection::NotFound.into())
+        if let Some(item) = self.items.get(&id) {
+            return Ok(item.as_ref().clone());
+        }
+        let item = self.ledger.item(id)?.ok_or(Rejection::NotFound)?;
+        self.items.insert(id, Arc::new(item.clone()));
+        Ok(item)
     }
 
     pub fn items(&self, page: Page) -> Result<Vec<Item>, Refusal> {
@@ -46,11 +55,11 @@ impl App {
     }
 
     /// What an operator's key made before, if anything.
-    pub(super) fn done_before(&self, key: Option<&Remember>) -> Result<Option<u64>, Refusal> {
+    pub fn done_before(&self, key: Option<&Remember>) -> Result<Option<Remembered>, Refusal> {
         let Some(key) = key else { return Ok(None) };
         match self.ledger.remembered(key.scope, key.key)? {
             Some(before) if before.fingerprint != key.fingerprint => Err(Refusal::KeyReused),
-            before => Ok(before.map(|before| before.subject)),
+            before => Ok(before),
         }
     }
 }

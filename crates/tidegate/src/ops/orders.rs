@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use tidegate_core::{
-    Campaign, CampaignId, Claim, ClaimRequest, IdempotencyKey, Moment, Order, OrderId, OrderState, Phase,
-    Rejection, UserId,
+    Campaign, CampaignId, CampaignState, Claim, ClaimRequest, IdempotencyKey, Moment, Order, OrderId,
+    OrderState, Phase, Rejection, Shown, UserId,
 };
 use tidegate_store::intake::{AppendError, Unrecorded};
 use tidegate_store::ledger::sqlite::OrderFilter;
@@ -27,7 +27,9 @@ impl App {
     pub fn open_sale(&self, id: CampaignId, now: Moment) -> Result<Arc<Campaign>, Refusal> {
         let Some(sale) = self.book.find(id) else {
             return Err(match self.ledger.campaign(id)? {
-                Some(sale) if sale.is_published() => Rejection::Ended.into(),
+                Some(sale) if sale.state == CampaignState::Closed => Rejection::Ended.into(),
+                // It runs, but the gate does not know yet: starting up.
+                Some(sale) if sale.is_published() => Rejection::NotReady.into(),
                 _ => Rejection::NotFound.into(),
             });
         };
@@ -49,6 +51,7 @@ impl App {
         sale: &Campaign,
         quantity: u32,
         key: Option<IdempotencyKey>,
+        pass: Option<&str>,
     ) -> Result<Placed, Refusal> {
         let (claim, durable) = {
             let _turn = self.turn(buyer);
@@ -57,8 +60,10 @@ impl App {
             {
                 return Ok(Placed { order, replayed: true });
             }
+            let shown = self.shown(buyer, sale, pass)?;
             self.check_intake()?;
-            let claim = Arc::new(self.gate.decide(self.request(buyer, sale, quantity, key))?);
+            let request = ClaimRequest { shown, ..self.request(buyer, sale, quantity, key) };
+            let claim = Arc::new(self.gate.decide(request)?);
             match self.journal.enqueue(claim.clone()) {
                 Ok(durable) => (claim, durable),
                 Err(error) => {
@@ -93,6 +98,7 @@ impl App {
             created_at: now,
             pay_by: now + std::time::Duration::from_secs(sale.pay_within_s.into()),
             key,
+            shown: Shown::NotNeeded,
         }
     }
 
@@ -156,8 +162,12 @@ impl App {
             }
             return Ok(order);
         }
-        let order = self.ledger.find_order(id)?.filter(|order| order.user == buyer);
-        order.ok_or_else(|| Rejection::NotFound.into())
+        if let Some(order) = self.ledger.find_order(id)?.filter(|order| order.user == buyer) {
+            return Ok(order);
+        }
+        let refused = self.refused.get(&id).filter(|claim| claim.user == buyer).ok_or(Rejection::NotFound)?;
+        let order = self.order_of(&refused)?;
+        Ok(Order { state: OrderState::Rejected, reason: Some(Rejection::NotReady), ..order })
     }
 
     /// A buyer's orders, newest first.

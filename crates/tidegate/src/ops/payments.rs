@@ -58,13 +58,13 @@ const REFUND_BATCH: u32 = 100;
 impl App {
     /// A buyer pays their own order. Paying what is paid changes nothing.
     pub async fn pay(&self, buyer: UserId, id: OrderId) -> Result<Order, Refusal> {
-        let order = self.order_of_buyer(buyer, id)?;
+        self.order_of_buyer(buyer, id)?;
+        let order = self.recorded_order(id).await?;
         if order.state == OrderState::Paid {
             return Ok(order);
         }
         // Refused before any money moves.
         order.clone().pay(self.now())?;
-        self.recorded_order(id).await?;
         let payment = self.provider.charge(&order).await;
         self.settle(payment, Actor::Buyer(buyer)).await
     }

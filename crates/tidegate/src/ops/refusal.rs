@@ -24,6 +24,9 @@ pub enum Refusal {
     Conflict { code: &'static str, detail: String },
     #[error("{0}")]
     Forbidden(&'static str),
+    /// Something that was shown does not open this door.
+    #[error("{detail}")]
+    Denied { code: &'static str, detail: &'static str },
     /// Something of ours does not work right now; nothing was changed.
     #[error("{0}")]
     Unavailable(String),
@@ -47,6 +50,10 @@ impl From<Rejection> for Refusal {
 impl From<LedgerError> for Refusal {
     fn from(error: LedgerError) -> Self {
         tracing::warn!(%error, "a request met a failing ledger");
+        if matches!(error, LedgerError::Failed(_)) {
+            let detail = "The disk failed while this was being written, so its outcome is not known yet. Look again later.";
+            return Self::Unknown(detail.into());
+        }
         Self::Unavailable("The ledger cannot be used right now; nothing was changed.".into())
     }
 }

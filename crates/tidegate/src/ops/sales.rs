@@ -45,8 +45,9 @@ pub struct Counters {
 
 impl App {
     pub async fn create_sale(&self, terms: SaleTerms, key: Option<Remember>) -> Result<Campaign, Refusal> {
-        if let Some(subject) = self.done_before(key.as_ref())? {
-            return self.campaign(CampaignId::from_raw(subject));
+        let _one_at_a_time = self.campaigns.lock().await;
+        if let Some(before) = self.done_before(key.as_ref())? {
+            return self.campaign(CampaignId::from_raw(before.subject));
         }
         let now = self.now();
         let sale = self.drafted(CampaignId::from_raw(self.next_id(now)), terms, now, now)?;
@@ -135,6 +136,7 @@ impl App {
 
     /// Installs the pool behind a closed door, in a new epoch: claims of earlier ones are recorded by then.
     async fn prewarm(&self, id: CampaignId, now: Moment) -> Result<(), Refusal> {
+        self.let_turns_pass();
         self.caught_up(self.journal.end()).await?;
         let seed = self.ledger.reseed(id, now).await?.ok_or(Rejection::NotFound)?;
         self.gate.install(id, Seed { door: Door::Closed, ..seed }).await;
@@ -150,8 +152,8 @@ impl App {
     ) -> Result<(Campaign, i64), Refusal> {
         let _one_at_a_time = self.campaigns.lock().await;
         let before = self.campaign(id)?;
-        if self.done_before(key.as_ref())?.is_some() {
-            return Ok((before, 0));
+        if let Some(done) = self.done_before(key.as_ref())? {
+            return Ok((before, done.note));
         }
         if !matches!(before.state, CampaignState::Live | CampaignState::Paused) {
             let detail =
@@ -166,6 +168,8 @@ impl App {
             }
             self.ledger.restock(id, amount, self.now(), key).await?
         } else {
+            // The gate must know every slot the ledger knows before it says which are free.
+            self.follow(id).await?;
             let withdrawal = self.gate.withdraw(id, amount).await.ok_or(Rejection::NotReady)?;
             self.record_withdrawal(id, withdrawal, key).await?
         };
@@ -196,36 +200,48 @@ impl App {
     /// A published sale as buyers see it.
     pub fn sale(&self, id: CampaignId) -> Result<SaleView, Refusal> {
         let sale = self.campaign(id)?;
-        self.view(sale)?.ok_or_else(|| Rejection::NotFound.into())
+        let left = match self.gate.left(id) {
+            Some(left) => left,
+            None => self.counters(&sale)?.available,
+        };
+        self.view(sale, left)?.ok_or_else(|| Rejection::NotFound.into())
     }
 
     /// Published sales, newest first.
-    pub fn sales(&self, page: Page) -> Result<Vec<SaleView>, Refusal> {
+    pub async fn sales(&self, page: Page) -> Result<Vec<SaleView>, Refusal> {
         let mut views = Vec::new();
-        for sale in self.ledger.campaigns(true, page)? {
-            views.extend(self.view(sale)?);
+        for (sale, tally) in self.ledger.campaigns(true, page).await? {
+            let left = self.counted(&sale, tally).available;
+            views.extend(self.view(sale, left)?);
         }
         Ok(views)
     }
 
-    fn view(&self, sale: Campaign) -> Result<Option<SaleView>, Refusal> {
-        let left = self.counters(&sale)?.available;
+    fn view(&self, sale: Campaign, left: u32) -> Result<Option<SaleView>, Refusal> {
         let Some(phase) = sale.phase(self.now(), left) else { return Ok(None) };
         let item = self.item(sale.item)?;
         Ok(Some(SaleView { sale, item, phase, left }))
     }
 
-    pub fn all_sales(&self, page: Page) -> Result<Vec<Campaign>, Refusal> {
-        Ok(self.ledger.campaigns(false, page)?)
+    pub async fn all_sales(&self, page: Page) -> Result<Vec<(Campaign, Counters)>, Refusal> {
+        let sales = self.ledger.campaigns(false, page).await?;
+        let counted = sales.into_iter().map(|(sale, tally)| {
+            let counters = self.counted(&sale, tally);
+            (sale, counters)
+        });
+        Ok(counted.collect())
     }
 
     pub fn counters(&self, sale: &Campaign) -> Result<Counters, Refusal> {
-        // The journal first: what is recorded meanwhile is then counted twice for a moment, never missed.
-        let queued = self.journal.queued_units(sale.id);
         let tally = self.ledger.tally(sale.id)?.unwrap_or_default();
+        Ok(self.counted(sale, tally))
+    }
+
+    fn counted(&self, sale: &Campaign, tally: Tally) -> Counters {
+        let queued = self.journal.queued_units(sale.id);
         let unheld = tally.stock.saturating_sub(tally.awaiting_payment + tally.paid + queued);
         let available = self.gate.left(sale.id).unwrap_or(unheld);
-        Ok(Counters { tally, available, queued })
+        Counters { tally, available, queued }
     }
 
     /// Opens and closes what is due; gives when the next sale opens or closes.
@@ -258,11 +274,23 @@ impl App {
         Ok(())
     }
 
-    /// Lets the gate catch up with the stock log of every running sale.
+    /// Lets book and gate catch up with the ledger: what an interrupted step left behind, and the stock log of every
+    /// running sale.
     pub async fn follow_all(&self) -> Result<(), LedgerError> {
-        for sale in self.book.all() {
+        for sale in self.ledger.running()? {
+            if self.book.find(sale.id).is_none_or(|entered| *entered != sale) {
+                self.catch_up_with(sale.id).await?;
+            }
             self.follow(sale.id).await?;
         }
+        Ok(())
+    }
+
+    async fn catch_up_with(&self, id: CampaignId) -> Result<(), LedgerError> {
+        let _one_at_a_time = self.campaigns.lock().await;
+        let Some(sale) = self.ledger.campaign(id)? else { return Ok(()) };
+        self.gate.set_door(id, sale.door()).await;
+        self.book.enter(sale);
         Ok(())
     }
 }

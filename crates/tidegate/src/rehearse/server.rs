@@ -37,6 +37,17 @@ impl Server {
         admin_key: &str,
         settings: &[(&str, &str)],
     ) -> anyhow::Result<Self> {
+        Self::start_with(program, data_dir, admin_key, settings, "--no-demo").await
+    }
+
+    /// The same, with or without demo data: `--demo` or `--no-demo`.
+    pub async fn start_with(
+        program: &Path,
+        data_dir: &Path,
+        admin_key: &str,
+        settings: &[(&str, &str)],
+        demo: &str,
+    ) -> anyhow::Result<Self> {
         let mut command = Command::new(program);
         for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("TIDEGATE_")) {
             command.env_remove(name);
@@ -45,7 +56,7 @@ impl Server {
             command.env("TIDEGATE_ADMIN_KEY", admin_key);
         }
         command
-            .args(["serve", "--json", "--no-demo", "--listen", "127.0.0.1:0", "--data-dir"])
+            .args(["serve", "--json", demo, "--listen", "127.0.0.1:0", "--data-dir"])
             .arg(data_dir)
             .env("TIDEGATE_TEST_TOKENS", "true")
             .env("TIDEGATE__LOG__LEVEL", "warn")

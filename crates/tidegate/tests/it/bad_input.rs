@@ -113,6 +113,8 @@ async fn sales_with_wrong_terms_are_refused_field_by_field() {
         ("shards", json!(0), "shards"),
         ("discount", json!(5), "discount"),
         ("protect", json!({"challenge": "riddle"}), "protect.challenge"),
+        ("protect", json!({"challenge": "pow", "pow_difficulty": 7}), "protect.pow_difficulty"),
+        ("protect", json!({"pass": true, "pass_factor": 0}), "protect.pass_factor"),
         ("protect", json!({"pas": true}), "protect.pas"),
     ] {
         let mut wrong = terms.clone();

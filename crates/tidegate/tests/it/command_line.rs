@@ -108,6 +108,36 @@ async fn sigterm_finishes_what_is_in_flight() {
     assert_eq!((paid.status, &paid.json()["state"]), (200, &serde_json::json!("paid")));
 }
 
+#[tokio::test]
+async fn demo_buyers_end_with_the_demo() {
+    let directory = tempfile::tempdir().unwrap();
+    let buyer_of = async |demo: &str| {
+        let settings = [("TIDEGATE__LOG__LEVEL", "warn")];
+        let server =
+            Server::start_with(&program(), directory.path(), ADMIN_KEY, &settings, demo).await.unwrap();
+        let mut buyer = Client::new(server.url(), Some("demo-buyer-1")).unwrap();
+        let status = buyer.get("/v1/orders").await.unwrap().status;
+        assert!(server.stop().await.unwrap());
+        status
+    };
+    assert_eq!(buyer_of("--demo").await, 200);
+    assert_eq!(buyer_of("--no-demo").await, 401);
+}
+
+#[tokio::test]
+async fn a_taken_address_does_not_cost_the_admin_key() {
+    let directory = tempfile::tempdir().unwrap();
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    let data = directory.path().to_str().unwrap();
+    let output = run(&["serve", "--listen", &address, "--data-dir", data], &[]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).contains("choose another address"), "{}", text(&output.stderr));
+    let server = Server::start_in(&program(), directory.path(), "", &[]).await.unwrap();
+    assert!(server.new_admin_key().is_some(), "it is shown at the first start that works");
+    assert!(server.stop().await.unwrap());
+}
+
 #[test]
 fn a_small_rehearsal_passes_in_both_loops() {
     for extra in

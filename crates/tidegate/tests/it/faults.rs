@@ -12,6 +12,71 @@ use tidegate_store::intake::journal::disk::{Disk, RealDisk};
 
 use crate::support::{TestApp, bought, order, refused, state};
 
+/// A disk that runs full when told to.
+#[derive(Clone, Default)]
+struct FullDisk(Arc<AtomicBool>);
+
+impl Disk for FullDisk {
+    fn allocate(&self, path: &Path, bytes: u64) -> io::Result<File> {
+        if self.0.load(Ordering::SeqCst) {
+            return Err(io::ErrorKind::StorageFull.into());
+        }
+        RealDisk.allocate(path, bytes)
+    }
+    fn write(&self, file: &File, at: u64, bytes: &[u8]) -> io::Result<()> {
+        RealDisk.write(file, at, bytes)
+    }
+    fn sync(&self, file: &File) -> io::Result<()> {
+        RealDisk.sync(file)
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_full_disk_refuses_orders_and_takes_them_again_by_itself() {
+    let disk = FullDisk::default();
+    let mut app = TestApp::builder()
+        .on(disk.clone())
+        .alive()
+        .with("TIDEGATE__JOURNAL__MAX_UNRECORDED", "1")
+        .start()
+        .await;
+    let sale = app.sale(1_000_000, 1000).await;
+    let mut buyers = app.buyers(30).await;
+    disk.0.store(true, Ordering::SeqCst);
+    // Files that are not in use any more are taken away, so that the journal needs new room.
+    let journal = app.data_dir().join("journal");
+    let mut accepted = 0;
+    let refusal = 'full: loop {
+        for entry in std::fs::read_dir(&journal).unwrap() {
+            let path = entry.unwrap().path();
+            if path.extension().is_some_and(|suffix| suffix == "spare") {
+                // The journal may have taken it in the meantime.
+                let _ = std::fs::remove_file(path);
+            }
+        }
+        for buyer in &mut buyers {
+            let answer = order(buyer, &sale, 20).await;
+            match answer.status {
+                201 => accepted += 20,
+                503 if answer.code() == "busy" => {}
+                _ => break 'full answer,
+            }
+            assert!(accepted < 900_000, "the disk never ran full");
+        }
+    };
+    refused(&refusal, 503, "not_ready");
+    let ready = buyers[0].get("/readyz").await.unwrap();
+    assert!(ready.json()["detail"].as_str().unwrap().contains("no room"), "{:?}", ready.body);
+    disk.0.store(false, Ordering::SeqCst);
+    let again = async {
+        while order(&mut buyers[29], &sale, 1).await.status != 201 {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(10), again).await.expect("orders are taken again");
+    app.sound(&sale, 1_000_000 - accepted - 1, accepted + 1, 0).await;
+}
+
 #[derive(Clone, Default)]
 struct FailingDisk(Arc<AtomicBool>);
 

@@ -103,6 +103,36 @@ async fn many_at_once_with_one_key_make_one_order() {
     app.sound(&sale, 49, 1, 0).await;
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn operators_at_once_with_one_key_make_one_thing() {
+    let app = TestApp::start().await;
+    let mut tasks = tokio::task::JoinSet::new();
+    for _ in 0..16 {
+        let mut client = Client::new(&app.url, Some(crate::support::ADMIN_KEY)).unwrap();
+        tasks.spawn(async move {
+            let body = json!({"name": "Cup", "price": {"amount": 1, "currency": "EUR"}}).to_string();
+            let item = client.send(Method::POST, "/v1/admin/items", Some(body), Some("k")).await.unwrap();
+            let body = json!({"count": 3}).to_string();
+            let tokens = client.send(Method::POST, "/v1/admin/tokens", Some(body), Some("k")).await.unwrap();
+            assert_eq!((item.status, tokens.status), (201, 201));
+            (item.json()["id"].to_string(), tokens.json().to_string())
+        });
+    }
+    let answers: std::collections::HashSet<_> = tasks.join_all().await.into_iter().collect();
+    assert_eq!(answers.len(), 1, "{answers:?}");
+}
+
+#[tokio::test]
+async fn a_sale_is_made_once_even_if_its_start_has_passed_since() {
+    let mut app = TestApp::start().await;
+    let terms = app.terms(3, 1).await.to_string();
+    let first =
+        app.operator.send(Method::POST, "/v1/admin/sales", Some(terms.clone()), Some("k")).await.unwrap();
+    app.clock.advance(std::time::Duration::from_secs(1800));
+    let again = app.operator.send(Method::POST, "/v1/admin/sales", Some(terms), Some("k")).await.unwrap();
+    assert_eq!((again.status, first.json()), (201, again.json()));
+}
+
 #[tokio::test]
 async fn operators_keys_work_for_everything_they_create() {
     let mut app = TestApp::start().await;

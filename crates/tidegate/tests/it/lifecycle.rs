@@ -115,6 +115,7 @@ async fn a_repeated_restock_with_the_same_key_adds_once() {
         let body = Some(json!({"units": 5}).to_string());
         let answer = app.operator.send(Method::POST, &path, body, Some("monday")).await.unwrap();
         assert_eq!((answer.status, &answer.json()["stock"]), (200, &json!(6)));
+        assert_eq!(answer.json()["units_changed"], 5);
     }
     let other = app
         .operator

@@ -12,6 +12,7 @@ mod faults;
 mod idempotency;
 mod lifecycle;
 mod orders;
+mod passes;
 mod payments;
 mod readme;
 mod stream;

@@ -3,6 +3,8 @@
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
+use tokio::io::{AsyncBufReadExt, BufReader};
+
 use crate::support::program;
 
 /// The fenced block after the heading.
@@ -22,16 +24,14 @@ async fn the_first_example_buys_and_pays_a_demo_item() {
     let mut server = tokio::process::Command::new(program())
         .args(["--listen", &address, "--demo", "--data-dir"])
         .arg(directory.path())
-        .stdout(Stdio::null())
+        .stdout(Stdio::piped())
         .kill_on_drop(true)
         .spawn()
         .unwrap();
-    let up = async {
-        while tokio::net::TcpStream::connect(&address).await.is_err() {
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
-    };
-    tokio::time::timeout(Duration::from_secs(60), up).await.expect("the server starts");
+    let mut banner = BufReader::new(server.stdout.take().unwrap()).lines();
+    let ready =
+        async { while !banner.next_line().await.unwrap().expect("the server is up").contains("is ready") {} };
+    tokio::time::timeout(Duration::from_secs(60), ready).await.expect("the server starts");
     let script = block_after("## Buy something").replace("localhost:8080", &address);
     let output = Command::new("bash").args(["-euo", "pipefail", "-c", &script]).output().unwrap();
     let said = String::from_utf8_lossy(&[output.stderr.clone(), output.stdout.clone()].concat()).into_owned();

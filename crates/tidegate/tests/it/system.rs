@@ -34,6 +34,10 @@ async fn metrics_tell_orders_stock_queue_and_commits() {
         assert!(metrics.contains(line), "{line} is not in\n{metrics}");
     }
     assert!(metrics.contains("tidegate_ledger_commit_seconds_bucket"));
+    let made_up = hyper::Method::from_bytes(b"MADEUP").unwrap();
+    app.operator.send(made_up, "/v1/sales", None, None).await.unwrap();
+    let metrics = app.operator.get("/metrics").await.unwrap();
+    assert!(!String::from_utf8_lossy(&metrics.body).contains("MADEUP"), "clients do not make up series");
 }
 
 #[tokio::test]

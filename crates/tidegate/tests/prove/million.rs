@@ -36,7 +36,7 @@ async fn publish(operator: &mut Client) -> String {
 
 /// Records a million orders of a million buyers, as the recorder would.
 async fn record(ledger: &SqliteLedger) {
-    let campaign = ledger.campaigns(true, Page::ALL).unwrap().remove(0);
+    let campaign = ledger.campaigns(true, Page::ALL).await.unwrap().remove(0).0;
     let now = Clock::System.now();
     let base = ledger.highest_id().unwrap();
     for batch in 0..ORDERS / BATCH {

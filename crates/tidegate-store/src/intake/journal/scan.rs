@@ -36,7 +36,7 @@ pub(super) fn open(
         next_number: highest + 1,
         buffer: Vec::new(),
     };
-    let mut read = Reading { expected: None, unrecorded: Vec::new(), recorded };
+    let mut read = Reading { expected: None, unrecorded: Vec::new(), recorded, last_frame: None };
     for (at, (number, path)) in numbered.iter().enumerate() {
         let bytes = read_whole(path).map_err(failed)?;
         let last = at + 1 == numbered.len();
@@ -51,6 +51,7 @@ pub(super) fn open(
             None => return Err(damaged(path, 0, "its header does not read")),
         }
     }
+    segments.resync(read.last_frame).map_err(failed)?;
     read.check_against_ledger(directory, segments.in_use.front().map(|segment| segment.first))?;
     segments.recycle(recorded);
     let estimated = options.max_unrecorded as u64 * TYPICAL_CLAIM_BYTES / options.segment_bytes.max(1) + 2;
@@ -67,6 +68,8 @@ struct Reading {
     expected: Option<Position>,
     unrecorded: Vec<Claim>,
     recorded: Position,
+    /// Where the last frame of all begins and ends, in its segment.
+    last_frame: Option<(usize, usize)>,
 }
 
 impl Reading {
@@ -90,6 +93,7 @@ impl Reading {
             return Err(damaged(path, 0, &what));
         }
         let mut expected = first;
+        self.last_frame = None;
         let mut offset = frame::HEADER_BYTES;
         while let Some(frame) = bytes.get(offset..).and_then(|rest| frame::read(rest, number)) {
             if frame.first != expected {
@@ -102,6 +106,7 @@ impl Reading {
             let known = self.recorded.saturating_sub(frame.first - 1);
             self.unrecorded.extend(claims.into_iter().skip(usize::try_from(known).unwrap_or(usize::MAX)));
             expected += u64::from(frame.count);
+            self.last_frame = Some((offset, offset + frame.bytes));
             offset += frame.bytes;
         }
         if holds_frame(bytes, offset, number) {

@@ -6,6 +6,7 @@
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use tidegate_core::Claim;
@@ -91,6 +92,17 @@ impl Segments {
         self.offset = frame::HEADER_BYTES as u64;
         self.next_number += 1;
         Ok(())
+    }
+
+    /// Writes the header and the last frame once more and syncs: the process before may have died between writing and
+    /// syncing, so what reads well now may be in the system's cache only. Everything before it was synced.
+    pub(super) fn resync(&mut self, last_frame: Option<(usize, usize)>) -> io::Result<()> {
+        let (Some(segment), Some((start, end))) = (self.in_use.back(), last_frame) else { return Ok(()) };
+        let mut frame = vec![0; end - start];
+        segment.file.read_exact_at(&mut frame, start as u64)?;
+        self.disk.write(&segment.file, 0, &frame::segment_header(segment.number, segment.first))?;
+        self.disk.write(&segment.file, start as u64, &frame)?;
+        self.disk.sync(&segment.file)
     }
 
     /// Sets aside the segments whose every claim is recorded.

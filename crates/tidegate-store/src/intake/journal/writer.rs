@@ -27,13 +27,16 @@ pub(super) fn run(shared: &Arc<Shared>) {
                 if backlog.is_closed() {
                     return;
                 }
-                if out_of_room {
-                    // Let one claim through now and then: it finds out whether there is room again.
-                    shared.work.wait_for(&mut backlog, RETRY_ROOM);
+                if !out_of_room {
+                    shared.work.wait(&mut backlog);
+                    continue;
+                }
+                shared.work.wait_for(&mut backlog, RETRY_ROOM);
+                let room = shared.segments.lock().provide_spares(1);
+                if room.is_ok() {
                     backlog.set_problem(None);
                     out_of_room = false;
-                } else {
-                    shared.work.wait(&mut backlog);
+                    shared.observer.room(None);
                 }
             }
         };

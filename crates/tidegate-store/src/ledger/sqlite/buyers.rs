@@ -35,7 +35,7 @@ impl SqliteLedger {
                     session.execute(params![token, sql(user.raw()), expires_at.millis()])?;
                 }
                 let first = buyers.first().map_or(0, |buyer| buyer.user.raw());
-                remember(tx, key, first, now)?;
+                remember(tx, key, first, 0, now)?;
                 let detail = format!("{} {kind}", buyers.len());
                 let told =
                     Told { kind: "buyers.created", campaign: None, subject: first, detail: Some(&detail) };
@@ -54,6 +54,12 @@ impl SqliteLedger {
                 })
                 .optional()
         })
+    }
+
+    /// Ends every session of buyers of this kind.
+    pub async fn end_sessions(&self, kind: &'static str) -> Result<usize, LedgerError> {
+        let delete = "DELETE FROM session WHERE user IN (SELECT id FROM buyer WHERE kind = ?)";
+        self.writer.write(move |tx| tx.execute(delete, [kind])).await
     }
 
     /// Forgets sessions that ended before `now`.

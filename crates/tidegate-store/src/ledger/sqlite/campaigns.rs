@@ -12,7 +12,7 @@ use crate::ledger::{Actor, LedgerError, Page, Remember, Tally};
 
 pub(super) fn create(tx: &Connection, campaign: &Campaign, key: Option<Remember>) -> rusqlite::Result<()> {
     write(tx, campaign)?;
-    remember(tx, key, campaign.id.raw(), campaign.created_at)?;
+    remember(tx, key, campaign.id.raw(), 0, campaign.created_at)?;
     tell(tx, Actor::Operator, campaign.created_at, told(campaign, "sale.created", None))
 }
 
@@ -87,17 +87,22 @@ impl SqliteLedger {
     }
 
     /// Published ones only, or all of them; newest first.
-    pub fn campaigns(&self, published: bool, page: Page) -> Result<Vec<Campaign>, LedgerError> {
+    pub async fn campaigns(
+        &self,
+        published: bool,
+        page: Page,
+    ) -> Result<Vec<(Campaign, Tally)>, LedgerError> {
         let sql_text =
             "SELECT * FROM campaign WHERE id < ?1 AND (NOT ?3 OR state IN ('live', 'paused', 'closed'))
                         ORDER BY id DESC LIMIT ?2";
-        self.read(|connection| {
+        self.scan(move |connection| {
             let before = page.before.map_or(i64::MAX, sql);
             connection
                 .prepare_cached(sql_text)?
-                .query_map(params![before, page.limit, published], campaign)?
+                .query_map(params![before, page.limit, published], |row| Ok((campaign(row)?, tally(row)?)))?
                 .collect()
         })
+        .await
     }
 
     /// Those that are live or paused: the ones a gate is needed for.

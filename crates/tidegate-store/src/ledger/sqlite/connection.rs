@@ -22,7 +22,8 @@ pub(super) fn open_writer(options: &SqliteOptions) -> Result<Connection, LedgerE
         let connection = Connection::open(&options.path)?;
         connection.pragma_update(None, "journal_mode", "wal")?;
         connection.pragma_update(None, "synchronous", "full")?;
-        connection.pragma_update(None, "wal_autocheckpoint", 4000)?;
+        // The writer checkpoints by itself: SQLite would swallow a sync that fails in it.
+        connection.pragma_update(None, "wal_autocheckpoint", 0)?;
         connection.pragma_update(None, "journal_size_limit", 64 << 20)?;
         set_up(&connection, options.cache_mb)?;
         if let Some(max) = options.max_mb {
@@ -98,6 +99,12 @@ fn migrate(connection: &mut Connection) -> Result<(), LedgerError> {
 
 fn at(options: &SqliteOptions, error: &rusqlite::Error) -> LedgerError {
     LedgerError::Unavailable(format!("{}: {error}", options.path.display()))
+}
+
+/// Brings the log's pages into the database file and syncs it.
+pub(super) fn checkpoint(connection: &Connection) -> Result<(), LedgerError> {
+    let run = connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()));
+    run.map_err(|error| explain(&error))
 }
 
 /// What an error of SQLite means for whoever asked.

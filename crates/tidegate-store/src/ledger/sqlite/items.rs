@@ -24,7 +24,7 @@ pub(super) fn create(tx: &Connection, item: &Item, key: Option<Remember>) -> rus
             item.updated_at.millis()
         ],
     )?;
-    remember(tx, key, item.id.raw(), item.created_at)?;
+    remember(tx, key, item.id.raw(), 0, item.created_at)?;
     let told = Told { kind: "item.created", campaign: None, subject: item.id.raw(), detail: None };
     tell(tx, Actor::Operator, item.created_at, told)
 }

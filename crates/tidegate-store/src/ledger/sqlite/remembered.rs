@@ -12,14 +12,16 @@ pub(super) fn remember(
     tx: &Connection,
     key: Option<Remember>,
     subject: u64,
+    note: i64,
     now: Moment,
 ) -> rusqlite::Result<()> {
     let Some(Remember { scope, key, fingerprint }) = key else { return Ok(()) };
-    tx.prepare_cached("INSERT INTO remembered VALUES (?, ?, ?, ?, ?)")?.execute(params![
+    tx.prepare_cached("INSERT INTO remembered VALUES (?, ?, ?, ?, ?, ?)")?.execute(params![
         scope,
         key.0,
         fingerprint,
         sql(subject),
+        note,
         now.millis()
     ])?;
     Ok(())
@@ -29,9 +31,15 @@ impl SqliteLedger {
     pub fn remembered(&self, scope: &str, key: IdempotencyKey) -> Result<Option<Remembered>, LedgerError> {
         self.read(|connection| {
             connection
-                .prepare_cached("SELECT fingerprint, subject FROM remembered WHERE scope = ? AND key = ?")?
+                .prepare_cached(
+                    "SELECT fingerprint, subject, note FROM remembered WHERE scope = ? AND key = ?",
+                )?
                 .query_row(params![scope, key.0], |row| {
-                    Ok(Remembered { fingerprint: row.get("fingerprint")?, subject: id(row, "subject")? })
+                    Ok(Remembered {
+                        fingerprint: row.get("fingerprint")?,
+                        subject: id(row, "subject")?,
+                        note: row.get("note")?,
+                    })
                 })
                 .optional()
         })

@@ -169,6 +169,7 @@ CREATE TABLE remembered (
     key         BLOB NOT NULL,
     fingerprint BLOB NOT NULL,
     subject     INTEGER NOT NULL,
+    note        INTEGER NOT NULL,
     at          INTEGER NOT NULL,
     PRIMARY KEY (scope, key)
 ) STRICT, WITHOUT ROWID;

@@ -117,7 +117,7 @@ pub(super) fn restock(
     let top = campaign.top + units;
     resize(tx, id, campaign.stock + units, top, now)?;
     log(tx, id, &StockChange::Restock { top }, now)?;
-    remember(tx, key, id.raw(), now)?;
+    remember(tx, key, id.raw(), units.into(), now)?;
     tell(tx, Actor::Operator, now, told(&campaign, "sale.restocked", Some(&format!("+{units}"))))?;
     by_id(tx, id)
 }
@@ -137,7 +137,7 @@ pub(super) fn withdraw(
     resize(tx, id, campaign.stock - withdrawal.units, withdrawal.top, now)?;
     let change = StockChange::Withdraw { top: withdrawal.top, slots: withdrawal.slots.clone() };
     log(tx, id, &change, now)?;
-    remember(tx, key, id.raw(), now)?;
+    remember(tx, key, id.raw(), -i64::from(withdrawal.units), now)?;
     let detail = format!("-{}", withdrawal.units);
     tell(tx, Actor::Operator, now, told(&campaign, "sale.restocked", Some(&detail)))?;
     by_id(tx, id)

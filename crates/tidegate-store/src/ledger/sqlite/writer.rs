@@ -3,19 +3,22 @@
 //! What always holds: a change that fails leaves nothing behind and does not disturb the others of its
 //! transaction; nobody is answered before the commit; after a failed sync nothing is written any more.
 
-use std::sync::mpsc;
+use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use rusqlite::Connection;
-use tokio::sync::oneshot;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
 use super::{Observer, connection};
 use crate::ledger::LedgerError;
 
 /// Changes in one transaction.
 const MAX_GROUP: usize = 256;
+/// Transactions after which the log is brought into the database file, and the time after which it is anyway.
+const CHECKPOINT_COMMITS: u32 = 8;
+const CHECKPOINT_EVERY: Duration = Duration::from_secs(1);
 /// Changes that may wait; more callers than this wait for a place.
 const MAX_WAITING: usize = 4096;
 
@@ -28,11 +31,13 @@ struct Job {
     work: Work,
     /// So large that it gets its own transaction, and needs no savepoint.
     alone: bool,
+    /// Held until the change is done, even if whoever asked is gone.
+    _place: OwnedSemaphorePermit,
 }
 
 pub(super) struct Writer {
     jobs: Mutex<Option<mpsc::Sender<Job>>>,
-    places: tokio::sync::Semaphore,
+    places: Arc<Semaphore>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
@@ -45,7 +50,7 @@ impl Writer {
             .map_err(|error| LedgerError::Unavailable(error.to_string()))?;
         Ok(Self {
             jobs: Mutex::new(Some(jobs)),
-            places: tokio::sync::Semaphore::new(MAX_WAITING),
+            places: Arc::new(Semaphore::new(MAX_WAITING)),
             thread: Mutex::new(Some(thread)),
         })
     }
@@ -72,7 +77,7 @@ impl Writer {
         change: impl FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
     ) -> Result<T, LedgerError> {
         let closed = || LedgerError::Unavailable("the ledger is closed".into());
-        let _place = self.places.acquire().await.map_err(|_| closed())?;
+        let place = self.places.clone().acquire_owned().await.map_err(|_| closed())?;
         let (sender, answer) = oneshot::channel();
         let work: Work = Box::new(move |connection| {
             let changed = connection
@@ -84,7 +89,12 @@ impl Writer {
             };
             (done, Box::new(answer) as Answer)
         });
-        self.jobs.lock().as_ref().ok_or_else(closed)?.send(Job { work, alone }).map_err(|_| closed())?;
+        self.jobs
+            .lock()
+            .as_ref()
+            .ok_or_else(closed)?
+            .send(Job { work, alone, _place: place })
+            .map_err(|_| closed())?;
         answer.await.map_err(|_| closed())?
     }
 
@@ -106,6 +116,7 @@ impl Drop for Writer {
 fn run(connection: &Connection, queue: &mpsc::Receiver<Job>, observer: &dyn Observer) {
     let mut failed: Option<LedgerError> = None;
     let mut held_over: Option<Job> = None;
+    let mut since = (0, Instant::now());
     while let Some(first) = held_over.take().or_else(|| queue.recv().ok()) {
         let mut group = vec![first];
         while !group[0].alone && group.len() < MAX_GROUP {
@@ -124,14 +135,33 @@ fn run(connection: &Connection, queue: &mpsc::Receiver<Job>, observer: &dyn Obse
             Some(error) => (Err(error.clone()), refuse(group, error)),
             None => commit(connection, group),
         };
-        match &outcome {
-            Ok(()) => observer.committed(changes, started.elapsed()),
-            Err(error @ LedgerError::Failed(_)) => failed = Some(error.clone()),
-            Err(_) => {}
+        if outcome.is_ok() {
+            observer.committed(changes, started.elapsed());
         }
-        observer.trouble(outcome.as_ref().err());
+        report(&outcome, observer, &mut failed);
         for answer in answers {
             answer(outcome.clone());
+        }
+        since.0 += 1;
+        if failed.is_none() && (since.0 >= CHECKPOINT_COMMITS || since.1.elapsed() >= CHECKPOINT_EVERY) {
+            since = (0, Instant::now());
+            if let Err(error) = connection::checkpoint(connection) {
+                report(&Err(error), observer, &mut failed);
+            }
+        }
+    }
+}
+
+/// Tells of trouble with the disk, or that there is none. A change that is wrong in itself says nothing about it.
+fn report(outcome: &Result<(), LedgerError>, observer: &dyn Observer, failed: &mut Option<LedgerError>) {
+    match outcome {
+        Ok(()) => observer.trouble(None),
+        Err(LedgerError::Unexpected(_)) => {}
+        Err(error) => {
+            if matches!(error, LedgerError::Failed(_)) {
+                *failed = Some(error.clone());
+            }
+            observer.trouble(Some(error));
         }
     }
 }

@@ -1,0 +1,90 @@
+//! What stands before the gate: a sale's challenge, and the pass for having solved it.
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::StatusCode;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use tidegate_core::CampaignId;
+use utoipa::ToSchema;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use super::Site;
+use super::input::{Buyer, Id, Input};
+use super::problem::Problem;
+use crate::ops::challenges::{Offer, Task};
+
+pub(super) fn routes() -> OpenApiRouter<Site> {
+    OpenApiRouter::new().routes(routes!(challenge)).routes(routes!(pass))
+}
+
+/// Something to solve. `pow` comes with an ALTCHA challenge, `image` with a picture.
+#[derive(Debug, Serialize, ToSchema)]
+struct ChallengeShape {
+    id: String,
+    /// `pow` or `image`.
+    kind: &'static str,
+    /// For `pow`: the challenge of the ALTCHA protocol. The answer is its payload, as JSON in base64.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    challenge: Option<Value>,
+    /// For `image`: a data URL. The answer is what it shows, in any case.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    image: Option<String>,
+    expires_at: String,
+}
+
+impl ChallengeShape {
+    fn of(offer: Offer) -> Self {
+        let (kind, challenge, image) = match offer.task {
+            Task::Pow(challenge) => ("pow", serde_json::to_value(challenge).ok(), None),
+            Task::Image(image) => ("image", None, Some(image)),
+        };
+        Self { id: offer.id, kind, challenge, image, expires_at: offer.expires_at.to_string() }
+    }
+}
+
+/// A challenge for this buyer and sale. It can be solved before the sale starts.
+#[utoipa::path(get, path = "/v1/sales/{id}/challenge", tag = "buyers", params(("id" = String, Path)),
+    security(("bearer" = [])),
+    responses((status = 200, body = ChallengeShape), (status = 401, body = Problem), (status = 404, body = Problem),
+              (status = 409, body = Problem), (status = 503, body = Problem)))]
+async fn challenge(
+    State(site): State<Site>,
+    Id(id): Id<CampaignId>,
+    Buyer(buyer): Buyer,
+) -> Result<Json<ChallengeShape>, Problem> {
+    let sale = site.app.sale_ahead(id)?;
+    Ok(Json(ChallengeShape::of(site.app.challenge(buyer, &sale).await?)))
+}
+
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+struct PassInput {
+    challenge_id: Option<String>,
+    answer: Option<String>,
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+struct PassShape {
+    pass: String,
+    expires_at: String,
+}
+
+/// The pass for an answered challenge: one per buyer at a time, for this sale, used once.
+#[utoipa::path(post, path = "/v1/sales/{id}/passes", tag = "buyers", params(("id" = String, Path)),
+    request_body = PassInput, security(("bearer" = [])),
+    responses((status = 201, body = PassShape), (status = 401, body = Problem), (status = 403, body = Problem),
+              (status = 404, body = Problem), (status = 409, body = Problem), (status = 503, body = Problem)))]
+async fn pass(
+    State(site): State<Site>,
+    Id(id): Id<CampaignId>,
+    Buyer(buyer): Buyer,
+    input: Input<PassInput>,
+) -> Result<(StatusCode, Json<PassShape>), Problem> {
+    let sale = site.app.sale_ahead(id)?;
+    let answer = input.value.challenge_id.as_deref().zip(input.value.answer.as_deref());
+    let issued = site.app.issue_pass(buyer, &sale, answer)?;
+    let shape = PassShape { pass: issued.pass, expires_at: issued.expires_at.to_string() };
+    Ok((StatusCode::CREATED, Json(shape)))
+}

@@ -1,0 +1,102 @@
+//! Passes: the one-time permission to order, issued by the gate after the challenge, spent inside its decision.
+//!
+//! Where a sale asks for a pass there is no way round it: the gate itself refuses without. A pass is sealed, and names
+//! its user, sale, epoch and end; the gate knows whether it is still unspent.
+
+use std::time::Duration;
+
+use tidegate_core::{Campaign, CampaignId, Moment, PassRules, Phase, Rejection, Shown, UserId};
+
+use super::seal::{open, seal};
+use super::{App, Refusal};
+use crate::chance::{Secret, keyed};
+
+/// How long a pass can be used, from the start of the sale at the earliest.
+const LIFE: Duration = Duration::from_secs(120);
+const PREFIX: &str = "tp_";
+/// number, user, campaign, expiry, epoch
+const BYTES: usize = 8 + 8 + 8 + 8 + 4;
+
+/// A pass as the buyer gets it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct IssuedPass {
+    pub pass: String,
+    pub expires_at: Moment,
+}
+
+impl App {
+    fn pass_key(&self) -> Secret {
+        keyed(&self.secret, &[b"passes"])
+    }
+
+    /// The sale, if it is published and not over: what a visitor may prepare for.
+    pub fn sale_ahead(&self, id: CampaignId) -> Result<Campaign, Refusal> {
+        let sale = self.campaign(id)?;
+        match sale.phase(self.now(), 1) {
+            None => Err(Rejection::NotFound.into()),
+            Some(Phase::Ended) => Err(Rejection::Ended.into()),
+            Some(_) => Ok(sale),
+        }
+    }
+
+    /// Gives a pass for an answered challenge. `answer` is the challenge's id and what the visitor made of it.
+    pub fn issue_pass(
+        &self,
+        user: UserId,
+        sale: &Campaign,
+        answer: Option<(&str, &str)>,
+    ) -> Result<IssuedPass, Refusal> {
+        if !sale.protect.needs_pass() {
+            let detail = "This sale asks for no pass.".into();
+            return Err(Refusal::Conflict { code: "no_pass", detail });
+        }
+        if self.gate.left(sale.id) == Some(0) {
+            return Err(Rejection::SoldOut.into());
+        }
+        self.answered(user, sale, answer)?;
+        self.grant_pass(user, sale)
+    }
+
+    /// The gate's pass, sealed.
+    pub(super) fn grant_pass(&self, user: UserId, sale: &Campaign) -> Result<IssuedPass, Refusal> {
+        let now = self.now();
+        let rules =
+            PassRules { factor: sale.protect.pass_factor, stock: sale.stock, limit: sale.per_user_limit };
+        let expires_at = now.max(sale.window.starts_at) + LIFE;
+        let (pass, epoch) = self.gate.pass(sale.id, user, rules, now, expires_at)?;
+        let expires_at = pass.expires_at;
+        let parts: [&[u8]; 5] = [
+            &pass.number.to_be_bytes(),
+            &user.raw().to_be_bytes(),
+            &sale.id.raw().to_be_bytes(),
+            &expires_at.millis().to_be_bytes(),
+            &epoch.to_be_bytes(),
+        ];
+        Ok(IssuedPass { pass: seal(&self.pass_key(), PREFIX, &parts.concat()), expires_at })
+    }
+
+    /// What an order shows at the gate.
+    pub(super) fn shown(
+        &self,
+        user: UserId,
+        sale: &Campaign,
+        pass: Option<&str>,
+    ) -> Result<Shown, Rejection> {
+        if !sale.protect.needs_pass() {
+            return Ok(Shown::NotNeeded);
+        }
+        let text = pass.ok_or(Rejection::PassRequired)?;
+        let bytes: [u8; BYTES] = open(&self.pass_key(), PREFIX, text).ok_or(Rejection::PassInvalid)?;
+        let number = |at: usize| {
+            let part = bytes[at..at + 8].try_into().map_err(|_| Rejection::PassInvalid)?;
+            Ok::<_, Rejection>(u64::from_be_bytes(part))
+        };
+        let ours = number(8)? == user.raw()
+            && number(16)? == sale.id.raw()
+            && bytes[32..] == sale.epoch.to_be_bytes();
+        if !ours {
+            return Err(Rejection::PassInvalid);
+        }
+        Ok(Shown::Pass { number: number(0)?, now: self.now() })
+    }
+}
