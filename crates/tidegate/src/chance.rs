@@ -52,3 +52,16 @@ pub fn token(prefix: &str, bytes: &[u8]) -> String {
         text
     })
 }
+
+/// A number below `bound` from the system, each as likely as the others.
+pub fn number(bound: u32) -> anyhow::Result<u32> {
+    // Numbers from the last, incomplete round would favour the small ones.
+    let fair = u32::MAX - u32::MAX % bound;
+    loop {
+        let bytes = secret()?;
+        let number = u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
+        if number < fair {
+            return Ok(number % bound);
+        }
+    }
+}

@@ -29,6 +29,9 @@ pub struct Config {
     pub ledger: Ledger,
     pub sales: Sales,
     pub payment: Payment,
+    pub accounts: Accounts,
+    pub sms: Sms,
+    pub jwt: Jwt,
     pub log: Log,
 }
 
@@ -76,6 +79,36 @@ pub struct Payment {
 }
 
 #[derive(Clone, Debug, Deserialize)]
+pub struct Accounts {
+    pub codes_per_number_per_day: u32,
+    pub codes_per_address_per_day: u32,
+    pub hashing_at_once: usize,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+pub struct Sms {
+    pub kind: SmsKind,
+    pub webhook_url: String,
+    pub webhook_secret: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum SmsKind {
+    Log,
+    Webhook,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+pub struct Jwt {
+    pub algorithm: String,
+    pub key: String,
+    pub jwks: String,
+    pub issuer: String,
+    pub audience: String,
+}
+
+#[derive(Clone, Debug, Deserialize)]
 pub struct Log {
     pub format: LogFormat,
     pub level: String,
@@ -108,6 +141,17 @@ impl Config {
             return wrong(
                 "database_url and redis_url",
                 "are for the cluster, which this version does not have yet",
+            );
+        }
+        if !(1..=64).contains(&self.accounts.hashing_at_once) {
+            return wrong("accounts.hashing_at_once", "must be between 1 and 64");
+        }
+        if self.sms.kind == SmsKind::Webhook
+            && (!self.sms.webhook_url.starts_with("http://") || self.sms.webhook_secret.len() < 16)
+        {
+            return wrong(
+                "sms.webhook_url and sms.webhook_secret",
+                "must be an http:// address and 16 characters or more",
             );
         }
         if self.http.max_connections == 0 {

@@ -9,7 +9,7 @@ use tidegate_store::data_dir::DataDir;
 use tidegate_store::gate::memory::MemoryGate;
 use tidegate_store::intake::journal::disk::{Disk, RealDisk};
 use tidegate_store::intake::journal::{self, Journal, JournalOptions, Written};
-use tidegate_store::ledger::sqlite::{self, SqliteLedger, SqliteOptions};
+use tidegate_store::ledger::sqlite::{self, CodeLimits, SqliteLedger, SqliteOptions};
 use tidegate_store::ledger::{Ledger, LedgerError};
 
 use crate::chance::{self, Secret, digest};
@@ -18,7 +18,8 @@ use crate::config::Config;
 use crate::health::{Health, Part};
 use crate::metrics::Metrics;
 use crate::ops::payments::{Provider, Sandbox};
-use crate::ops::{App, Parts, REFUSED_KEPT, Refused, Rules};
+use crate::ops::sms::Sms;
+use crate::ops::{App, Merchant, Parts, REFUSED_KEPT, Refused, Rules};
 
 /// The app, and what must live as long as it.
 #[derive(Debug)]
@@ -60,6 +61,8 @@ pub async fn open_on(config: &Config, clock: Clock, disk: Box<dyn Disk>) -> anyh
     let journal = Arc::new(Journal::open(options, ledger.position().await?, disk, Box::new(watch))?);
     let app = App::new(Parts {
         boot: chance::secret()?,
+        sms: Sms::new(&config.sms),
+        merchant: Merchant::new(&config.jwt, &secret)?,
         highest_id: ledger.highest_id()?.max(journal.highest_order()),
         provider: Provider::Sandbox(Sandbox {
             delay: Duration::from_millis(config.payment.sandbox_delay_ms),
@@ -69,6 +72,12 @@ pub async fn open_on(config: &Config, clock: Clock, disk: Box<dyn Disk>) -> anyh
             require_approval: config.sales.require_approval,
             answer_within: Duration::from_millis(config.sales.answer_within_ms),
             max_streams: config.http.max_streams,
+            reveal_codes: config.reveal_codes || config.wants_demo(),
+            code_limits: CodeLimits {
+                per_number: config.accounts.codes_per_number_per_day,
+                per_address: config.accounts.codes_per_address_per_day,
+            },
+            hashing_at_once: config.accounts.hashing_at_once,
         },
         gate,
         journal,

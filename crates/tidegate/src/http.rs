@@ -1,5 +1,6 @@
 //! The HTTP side: reads requests, asks the use cases, shapes answers. No rule lives here.
 
+mod accounts;
 mod admin_orders;
 mod admin_sales;
 mod input;
@@ -94,6 +95,7 @@ fn api() -> OpenApiRouter<Site> {
         components.add_security_scheme("bearer", bearer);
     }
     OpenApiRouter::with_openapi(api)
+        .merge(accounts::routes())
         .merge(items::routes())
         .merge(sales::routes())
         .merge(orders::routes())

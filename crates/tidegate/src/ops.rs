@@ -3,18 +3,21 @@
 //! What always holds: every check that can refuse cheaply comes before one that costs; whatever was accepted is
 //! in the journal; whatever changed an order's or a sale's state is in the ledger before anybody hears of it.
 
+pub mod accounts;
 pub mod audit;
 mod book;
 pub mod buyers;
 pub mod challenges;
 pub mod events;
 pub mod items;
+mod merchant;
 pub mod orders;
 pub mod passes;
 pub mod payments;
 mod refusal;
 pub mod sales;
 mod seal;
+pub mod sms;
 pub mod watch;
 
 use std::sync::Arc;
@@ -28,15 +31,18 @@ use tidegate_store::gate::Gate;
 use tidegate_store::gate::memory::MemoryGate;
 use tidegate_store::intake::Position;
 use tidegate_store::intake::journal::Journal;
-use tidegate_store::ledger::sqlite::SqliteLedger;
+use tidegate_store::ledger::sqlite::{CodeLimits, SqliteLedger};
 use tidegate_store::ledger::{Ledger, LedgerError, Recorded};
 use tidegate_store::recorder;
 
+use self::accounts::Passwords;
 use self::book::Book;
 use self::buyers::Sessions;
 use self::challenges::Challenges;
+pub use self::merchant::Merchant;
 use self::payments::Provider;
 pub use self::refusal::Refusal;
+use self::sms::Sms;
 use self::watch::Watchers;
 use crate::chance::Secret;
 use crate::clock::Clock;
@@ -50,6 +56,9 @@ pub struct Rules {
     pub require_approval: bool,
     pub answer_within: Duration,
     pub max_streams: usize,
+    pub reveal_codes: bool,
+    pub code_limits: CodeLimits,
+    pub hashing_at_once: usize,
 }
 
 /// The backends and what surrounds them, as `embedded` builds them.
@@ -59,6 +68,8 @@ pub struct Parts {
     pub journal: Arc<Journal>,
     pub ledger: Arc<SqliteLedger>,
     pub provider: Provider,
+    pub sms: Sms,
+    pub merchant: Option<Merchant>,
     pub clock: Clock,
     pub health: Arc<Health>,
     pub metrics: Arc<Metrics>,
@@ -86,6 +97,9 @@ pub struct App {
     journal: Arc<Journal>,
     ledger: Arc<SqliteLedger>,
     provider: Provider,
+    sms: Sms,
+    merchant: Option<Merchant>,
+    passwords: Passwords,
     ids: IdSource,
     public: PublicIds,
     secret: Secret,
@@ -117,6 +131,7 @@ const RECORD_WAIT: Duration = Duration::from_secs(5);
 impl App {
     pub fn new(parts: Parts) -> Arc<Self> {
         let recorded = parts.journal.recorded_through();
+        let passwords = Passwords::new(parts.rules.hashing_at_once);
         Arc::new(Self {
             watchers: Arc::new(Watchers::new(parts.rules.max_streams)),
             clock: parts.clock,
@@ -127,6 +142,9 @@ impl App {
             journal: parts.journal,
             ledger: parts.ledger,
             provider: parts.provider,
+            sms: parts.sms,
+            merchant: parts.merchant,
+            passwords,
             ids: IdSource::new(0, parts.highest_id),
             public: PublicIds::new(&parts.secret),
             secret: parts.secret,
@@ -272,6 +290,7 @@ impl App {
     pub(crate) async fn forget_old(&self, now: Moment) -> Result<(), LedgerError> {
         self.ledger.forget_keys(now - Duration::from_secs(7 * 24 * 3600)).await?;
         self.ledger.forget_sessions(now).await?;
+        self.ledger.forget_codes(now).await?;
         self.forget_challenges(now);
         Ok(())
     }

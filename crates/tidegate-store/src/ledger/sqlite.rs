@@ -3,6 +3,7 @@
 //! What always holds: every change goes through the writer; a commit is synced before anybody hears of it; a
 //! failed sync ends writing for good.
 
+mod accounts;
 mod audit;
 mod buyers;
 mod campaigns;
@@ -30,7 +31,8 @@ use tidegate_core::{
     Campaign, CampaignId, Claim, IdempotencyKey, Item, Moment, Order, OrderId, Seed, StockEntry, UserId,
 };
 
-pub use self::buyers::NewBuyer;
+pub use self::accounts::{Account, CodeCheck, CodeLimits, CodeSent, NewCode};
+pub use self::buyers::{NewBuyer, Session};
 pub use self::connection::schema_version;
 pub use self::events::Event;
 pub use self::orders::OrderFilter;

@@ -113,6 +113,9 @@ fn announce(config: &Config, opened: &Opened, address: SocketAddr, started: Inst
     }
     if config.wants_demo() {
         println!("  Demo      buyers' tokens: {}", demo::BUYERS.join(", "));
+        println!(
+            "            One-time codes are shown in answers. Start with --no-demo where strangers can reach it."
+        );
     }
     if config.test_tokens {
         println!("  Note      load-test buyers may be minted (TIDEGATE_TEST_TOKENS)");

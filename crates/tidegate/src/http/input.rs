@@ -1,6 +1,7 @@
 //! What clients send, read strictly: bodies within bounds of size and time, no unknown fields, ids that are ids.
 
 use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
 
 use axum::body::{Body, Bytes};
@@ -149,6 +150,23 @@ impl FromRequestParts<Site> for Operator {
         Ok(Self)
     }
 }
+
+/// Where the request comes from.
+pub(super) struct Address(pub(super) IpAddr);
+
+impl FromRequestParts<Site> for Address {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, _: &Site) -> Result<Self, Problem> {
+        // The listener says it with every request; only tests that call the router directly do not.
+        let peer = parts.extensions.get::<Peer>();
+        Ok(Self(peer.map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |peer| peer.0)))
+    }
+}
+
+/// The other end of the connection, or whom a trusted proxy speaks for.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Peer(pub(super) IpAddr);
 
 pub(super) fn bearer(headers: &HeaderMap) -> Option<&str> {
     let value = headers.get(header::AUTHORIZATION)?.to_str().ok()?;

@@ -2,19 +2,24 @@
 //!
 //! Our own because the usual one installs no timer, and without a timer no client ever times out.
 
+use std::net::IpAddr;
 use std::pin::pin;
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use axum::Router;
 use axum::http::StatusCode;
+use hyper::Request;
+use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
+use tower::ServiceExt;
 
+use super::input::Peer;
 use super::problem::Problem;
 use super::socket::Socket;
 use crate::config::Http;
@@ -43,8 +48,8 @@ pub async fn serve(listener: TcpListener, router: Router, app: Arc<App>, setting
             accepted = listener.accept() => accepted,
             () = &mut closed => break,
         };
-        let stream = match accepted {
-            Ok((stream, _)) => stream,
+        let (stream, peer) = match accepted {
+            Ok(accepted) => accepted,
             Err(error) => {
                 tracing::warn!(%error, "a connection could not be accepted");
                 tokio::time::sleep(ACCEPT_PAUSE).await;
@@ -59,7 +64,7 @@ pub async fn serve(listener: TcpListener, router: Router, app: Arc<App>, setting
         let (router, app, settings) = (router.clone(), app.clone(), settings.clone());
         tokio::spawn(async move {
             app.metrics.connections.inc();
-            connection(stream, router, &app, &settings).await;
+            connection(stream, peer.ip(), router, &app, &settings).await;
             app.metrics.connections.dec();
             drop(place);
         });
@@ -73,16 +78,20 @@ pub async fn serve(listener: TcpListener, router: Router, app: Arc<App>, setting
     }
 }
 
-async fn connection(stream: TcpStream, router: Router, app: &App, settings: &Http) {
+async fn connection(stream: TcpStream, peer: IpAddr, router: Router, app: &App, settings: &Http) {
     // Small answers go out at once. A socket that refuses this is about to fail anyway.
     let _ = stream.set_nodelay(true);
     let socket = Socket::new(stream, Duration::from_millis(settings.write_timeout_ms));
+    let service = router.map_request(move |mut request: Request<Incoming>| {
+        request.extensions_mut().insert(Peer(peer));
+        request
+    });
     let mut serving = pin!(
         http1::Builder::new()
             .timer(TokioTimer::new())
             .header_read_timeout(Duration::from_millis(settings.header_timeout_ms))
             .max_buf_size(HEADER_BYTES)
-            .serve_connection(TokioIo::new(socket), TowerToHyperService::new(router))
+            .serve_connection(TokioIo::new(socket), TowerToHyperService::new(service))
     );
     let result = tokio::select! {
         result = &mut serving => result,

@@ -24,6 +24,9 @@ pub(super) struct Problem {
     /// What is wrong with each field.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     errors: BTreeMap<String, String>,
+    /// Seconds, for the header.
+    #[serde(skip)]
+    retry_after: u64,
 }
 
 impl Problem {
@@ -35,6 +38,7 @@ impl Problem {
             code,
             detail: Some(detail.into()),
             errors: BTreeMap::new(),
+            retry_after: 1,
         }
     }
 
@@ -68,6 +72,11 @@ impl From<Refusal> for Problem {
             Refusal::Conflict { code, .. } => Self::new(StatusCode::CONFLICT, code, detail),
             Refusal::Forbidden(_) => Self::new(StatusCode::FORBIDDEN, "forbidden", detail),
             Refusal::Denied { code, .. } => Self::new(StatusCode::FORBIDDEN, code, detail),
+            Refusal::NotSignedIn { code, .. } => Self::new(StatusCode::UNAUTHORIZED, code, detail),
+            Refusal::Slower { retry_after } => {
+                let retry_after = retry_after.as_secs().max(1);
+                Self { retry_after, ..Rejection::RateLimited.into() }
+            }
             Refusal::Unavailable(_) => Self::new(StatusCode::SERVICE_UNAVAILABLE, "not_ready", detail),
             Refusal::Unknown(_) => Self::new(StatusCode::SERVICE_UNAVAILABLE, "outcome_unknown", detail),
         }
@@ -88,7 +97,7 @@ impl IntoResponse for Problem {
         let headers = response.headers_mut();
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
         if matches!(status, StatusCode::SERVICE_UNAVAILABLE | StatusCode::TOO_MANY_REQUESTS) {
-            headers.insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+            headers.insert(header::RETRY_AFTER, HeaderValue::from(self.retry_after));
         }
         if status == StatusCode::UNAUTHORIZED {
             headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));

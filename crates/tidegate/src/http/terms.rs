@@ -39,7 +39,27 @@ impl Checks {
         }
     }
 
-    fn text(&mut self, field: &str, value: &str, least: usize, most: usize) {
+    /// A phone number: digits with an optional plus; blanks and dashes are taken out.
+    pub(super) fn phone(&mut self, field: &str, value: &str) -> Option<String> {
+        let compact: String =
+            value.chars().filter(|letter| !matches!(letter, ' ' | '-' | '(' | ')')).collect();
+        let digits = compact.strip_prefix('+').unwrap_or(&compact);
+        let sound = (6..=15).contains(&digits.len()) && digits.bytes().all(|digit| digit.is_ascii_digit());
+        if sound {
+            return Some(compact);
+        }
+        self.wrong(field, "must be a phone number of 6 to 15 digits, such as +8613800138000");
+        None
+    }
+
+    /// Something that must not be repeated in an answer.
+    pub(super) fn secret(&mut self, field: &str, value: &str, least: usize, most: usize) {
+        if !(least..=most).contains(&value.chars().count()) {
+            self.wrong(field, format!("must have {least} to {most} characters"));
+        }
+    }
+
+    pub(super) fn text(&mut self, field: &str, value: &str, least: usize, most: usize) {
         let length = value.chars().count();
         if !(least..=most).contains(&length) {
             self.wrong(field, format!("must have {least} to {most} characters"));

@@ -6,7 +6,7 @@ use quick_cache::sync::Cache;
 use subtle::ConstantTimeEq;
 use tidegate_core::{Moment, Rejection, UserId};
 use tidegate_store::ledger::Remember;
-use tidegate_store::ledger::sqlite::NewBuyer;
+use tidegate_store::ledger::sqlite::{NewBuyer, Session};
 
 use super::{App, Refusal};
 use crate::chance::{self, Secret, digest};
@@ -19,8 +19,13 @@ pub const MAX_TEST_TOKENS: u32 = 100_000;
 /// What an idempotency key of this use case belongs to.
 pub const TOKENS_SCOPE: &str = "tokens";
 
+/// A session lasts this long after it was used.
+pub(super) const SESSION_LIFE: Duration = Duration::from_secs(3600);
+/// Using a session is noted when this much of its life is gone: not with every request.
+const NOTE_AFTER: Duration = Duration::from_secs(300);
+
 #[derive(Debug)]
-pub(super) struct Sessions(Cache<Secret, (UserId, Moment)>);
+pub(super) struct Sessions(Cache<Secret, Session>);
 
 impl Default for Sessions {
     fn default() -> Self {
@@ -28,19 +33,54 @@ impl Default for Sessions {
     }
 }
 
+impl Sessions {
+    pub(super) fn forget(&self, token: &Secret) {
+        self.0.remove(token);
+    }
+}
+
 impl App {
-    /// The buyer a token belongs to.
+    /// The buyer a token belongs to: a session of ours, or a user of the merchant's.
     pub fn buyer(&self, token: Option<&str>) -> Result<UserId, Refusal> {
         let token = token.ok_or(Rejection::Unauthenticated)?;
         let digest = digest(&[token.as_bytes()]);
+        let now = self.now();
         let found = match self.sessions.0.get(&digest) {
             Some(session) => Some(session),
-            None => self.ledger.session(&digest)?.inspect(|session| self.sessions.0.insert(digest, *session)),
+            None => self.look_up(token, &digest)?.inspect(|session| self.sessions.0.insert(digest, *session)),
         };
         match found {
-            Some((user, expires_at)) if self.now() < expires_at => Ok(user),
+            Some(session) if now < session.expires_at => {
+                self.keep_alive(digest, session, now);
+                Ok(session.user)
+            }
             _ => Err(Rejection::Unauthenticated.into()),
         }
+    }
+
+    fn look_up(&self, token: &str, digest: &Secret) -> Result<Option<Session>, Refusal> {
+        if let Some(merchant) = &self.merchant
+            && token.contains('.')
+        {
+            return Ok(merchant.session(token));
+        }
+        Ok(self.ledger.session(digest)?)
+    }
+
+    /// A used session lasts longer. Should noting it fail, it ends when it would have.
+    fn keep_alive(&self, token: Secret, session: Session, now: Moment) {
+        if !session.slides || now + SESSION_LIFE < session.expires_at + NOTE_AFTER {
+            return;
+        }
+        let expires_at = now + SESSION_LIFE;
+        // Only if it is still there: a session that was ended meanwhile stays ended.
+        let _ = self.sessions.0.replace(token, Session { expires_at, ..session }, false);
+        let ledger = self.ledger.clone();
+        tokio::spawn(async move {
+            if let Err(error) = ledger.extend_session(token, expires_at).await {
+                tracing::warn!(%error, "a session could not be extended");
+            }
+        });
     }
 
     /// Passes only with the operators' key.

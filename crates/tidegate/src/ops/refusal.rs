@@ -1,6 +1,7 @@
 //! Why a use case did not do what it was asked: expected outcomes with their codes, and troubles of ours.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use tidegate_core::Rejection;
 use tidegate_core::campaign::StepRefused;
@@ -27,6 +28,12 @@ pub enum Refusal {
     /// Something that was shown does not open this door.
     #[error("{detail}")]
     Denied { code: &'static str, detail: &'static str },
+    /// Who asks is not who they say.
+    #[error("{detail}")]
+    NotSignedIn { code: &'static str, detail: &'static str },
+    /// Too much of it; later.
+    #[error("{}", Rejection::RateLimited.sentence())]
+    Slower { retry_after: Duration },
     /// Something of ours does not work right now; nothing was changed.
     #[error("{0}")]
     Unavailable(String),

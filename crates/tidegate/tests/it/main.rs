@@ -3,6 +3,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test says what it expects by failing")]
 
+mod accounts;
 mod bad_input;
 mod command_line;
 mod connections;

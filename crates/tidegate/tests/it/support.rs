@@ -84,6 +84,7 @@ impl Builder {
         };
         set("TIDEGATE_LISTEN", "127.0.0.1:0");
         set("TIDEGATE_ADMIN_KEY", ADMIN_KEY);
+        set("TIDEGATE_DEMO", "off");
         set("TIDEGATE_TEST_TOKENS", "true");
         set("TIDEGATE_DATA_DIR", directory.path().join("data").to_str().unwrap());
         set("TIDEGATE__JOURNAL__SEGMENT_MB", "1");

@@ -1,6 +1,6 @@
 //! Buyers and their sessions. Tokens are kept as digests only.
 
-use rusqlite::{OptionalExtension, params};
+use rusqlite::{Connection, OptionalExtension, params};
 use tidegate_core::{Moment, UserId};
 
 use super::SqliteLedger;
@@ -16,6 +16,20 @@ pub struct NewBuyer {
     pub token: [u8; 32],
 }
 
+/// Whose token it is, and until when.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Session {
+    pub user: UserId,
+    pub expires_at: Moment,
+    pub slides: bool,
+}
+
+pub(super) fn insert_session(tx: &Connection, token: &[u8; 32], session: Session) -> rusqlite::Result<()> {
+    let row = params![token, sql(session.user.raw()), session.expires_at.millis(), session.slides];
+    tx.prepare_cached("INSERT INTO session VALUES (?, ?, ?, ?)")?.execute(row)?;
+    Ok(())
+}
+
 impl SqliteLedger {
     /// Makes buyers with a session each. `kind` says where they come from.
     pub async fn create_buyers(
@@ -29,7 +43,7 @@ impl SqliteLedger {
         self.writer
             .write_alone(move |tx| {
                 let mut buyer = tx.prepare_cached("INSERT INTO buyer VALUES (?, ?, ?)")?;
-                let mut session = tx.prepare_cached("INSERT INTO session VALUES (?, ?, ?)")?;
+                let mut session = tx.prepare_cached("INSERT INTO session VALUES (?, ?, ?, 0)")?;
                 for NewBuyer { user, token } in &buyers {
                     buyer.execute(params![sql(user.raw()), kind, now.millis()])?;
                     session.execute(params![token, sql(user.raw()), expires_at.millis()])?;
@@ -45,15 +59,35 @@ impl SqliteLedger {
     }
 
     /// Whose token this is the digest of, and until when.
-    pub fn session(&self, token: &[u8; 32]) -> Result<Option<(UserId, Moment)>, LedgerError> {
+    pub fn session(&self, token: &[u8; 32]) -> Result<Option<Session>, LedgerError> {
         self.read(|connection| {
             connection
-                .prepare_cached("SELECT user, expires_at FROM session WHERE token = ?")?
+                .prepare_cached("SELECT user, expires_at, slides FROM session WHERE token = ?")?
                 .query_row([token], |row| {
-                    Ok((UserId::from_raw(id(row, "user")?), row.get("expires_at").map(Moment::from_millis)?))
+                    Ok(Session {
+                        user: UserId::from_raw(id(row, "user")?),
+                        expires_at: row.get("expires_at").map(Moment::from_millis)?,
+                        slides: row.get("slides")?,
+                    })
                 })
                 .optional()
         })
+    }
+
+    /// A session that lasts longer whenever it is used.
+    pub async fn open_session(&self, token: [u8; 32], session: Session) -> Result<(), LedgerError> {
+        self.writer.write(move |tx| insert_session(tx, &token, session)).await
+    }
+
+    pub async fn extend_session(&self, token: [u8; 32], until: Moment) -> Result<(), LedgerError> {
+        let update = "UPDATE session SET expires_at = ? WHERE token = ?";
+        self.writer.write(move |tx| tx.execute(update, params![until.millis(), token]).map(|_| ())).await
+    }
+
+    pub async fn end_session(&self, token: [u8; 32]) -> Result<(), LedgerError> {
+        self.writer
+            .write(move |tx| tx.execute("DELETE FROM session WHERE token = ?", [token]).map(|_| ()))
+            .await
     }
 
     /// Ends every session of buyers of this kind.

@@ -160,7 +160,36 @@ CREATE TABLE buyer (
 CREATE TABLE session (
     token      BLOB PRIMARY KEY,
     user       INTEGER NOT NULL REFERENCES buyer (id),
-    expires_at INTEGER NOT NULL
+    expires_at INTEGER NOT NULL,
+    -- Whether using it makes it last longer.
+    slides     INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE account (
+    user       INTEGER PRIMARY KEY REFERENCES buyer (id),
+    phone      TEXT NOT NULL UNIQUE,
+    name       TEXT NOT NULL,
+    password   TEXT NOT NULL,
+    created_at INTEGER NOT NULL
+) STRICT;
+
+-- One-time codes, as digests: at most one a number and purpose, with the tries it has left.
+CREATE TABLE code (
+    phone      TEXT NOT NULL,
+    purpose    TEXT NOT NULL,
+    digest     BLOB NOT NULL,
+    sent_at    INTEGER NOT NULL,
+    expires_at INTEGER NOT NULL,
+    tries_left INTEGER NOT NULL CHECK (tries_left >= 0),
+    PRIMARY KEY (phone, purpose)
+) STRICT, WITHOUT ROWID;
+
+-- Codes sent on a day, by number and by address.
+CREATE TABLE code_count (
+    day   INTEGER NOT NULL,
+    about TEXT NOT NULL,
+    sent  INTEGER NOT NULL,
+    PRIMARY KEY (day, about)
 ) STRICT, WITHOUT ROWID;
 
 -- Idempotency keys of operators' requests.
