@@ -40,7 +40,11 @@ pub struct Protect {
     pub pow_difficulty: u32,
     pub pass: bool,
     pub pass_factor: u32,
+    /// Attempts per second of one buyer; 0: no limit.
     pub user_rate_per_s: u32,
+    /// Attempts per second of all buyers together; 0: no limit.
+    #[serde(default)]
+    pub sale_rate_per_s: u32,
     pub admit_per_s: Option<u32>,
 }
 
@@ -65,6 +69,7 @@ impl Default for Protect {
             pass: false,
             pass_factor: 3,
             user_rate_per_s: 0,
+            sale_rate_per_s: 0,
             admit_per_s: None,
         }
     }

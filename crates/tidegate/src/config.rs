@@ -11,6 +11,8 @@ use std::path::PathBuf;
 
 use serde::Deserialize;
 
+use crate::http::limits::networks;
+
 pub use self::layers::{ConfigError, Flags, Sources, load};
 pub use self::show::{Shown, show};
 
@@ -25,6 +27,7 @@ pub struct Config {
     pub reveal_codes: bool,
     pub demo: Demo,
     pub http: Http,
+    pub limits: Limits,
     pub journal: Journal,
     pub ledger: Ledger,
     pub sales: Sales,
@@ -52,6 +55,16 @@ pub struct Http {
     pub body_timeout_ms: u64,
     pub write_timeout_ms: u64,
     pub drain_timeout_ms: u64,
+    pub max_orders_in_flight: usize,
+    pub trusted_proxies: String,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+pub struct Limits {
+    pub per_address_per_s: u32,
+    pub per_address_burst: u32,
+    pub auth_per_address_per_min: u32,
+    pub exempt: String,
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -153,6 +166,13 @@ impl Config {
                 "sms.webhook_url and sms.webhook_secret",
                 "must be an http:// address and 16 characters or more",
             );
+        }
+        for (key, list) in
+            [("http.trusted_proxies", &self.http.trusted_proxies), ("limits.exempt", &self.limits.exempt)]
+        {
+            if networks(list).is_none() {
+                return wrong(key, "must be addresses or networks, separated by commas");
+            }
         }
         if self.http.max_connections == 0 {
             return wrong("http.max_connections", "must be at least 1");

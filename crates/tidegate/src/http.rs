@@ -3,8 +3,10 @@
 mod accounts;
 mod admin_orders;
 mod admin_sales;
+mod browser;
 mod input;
 mod items;
+pub(crate) mod limits;
 mod listener;
 mod orders;
 mod passes;
@@ -33,9 +35,10 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_swagger_ui::SwaggerUi;
 
 use self::input::Bounds;
+use self::limits::Limits;
 pub use self::listener::serve;
 use self::problem::Problem;
-use crate::config::Http;
+use crate::config::Config;
 use crate::metrics::RequestLabels;
 use crate::ops::{App, Refusal};
 
@@ -45,6 +48,9 @@ pub struct Site {
     app: Arc<App>,
     bounds: Bounds,
     changes: Arc<Semaphore>,
+    /// Orders being decided.
+    orders: Arc<Semaphore>,
+    limits: Arc<Limits>,
 }
 
 #[derive(OpenApi)]
@@ -64,12 +70,19 @@ pub struct Site {
 struct Api;
 
 /// Every route, with the document that describes them.
-pub fn router(app: Arc<App>, settings: &Http) -> Router {
+pub fn router(app: Arc<App>, config: &Config) -> Router {
+    let settings = &config.http;
     let bounds = Bounds {
         max_body_bytes: settings.max_body_bytes,
         body_timeout: Duration::from_millis(settings.body_timeout_ms),
     };
-    let site = Site { app, bounds, changes: Arc::new(Semaphore::new(MAX_CHANGES)) };
+    let site = Site {
+        app,
+        bounds,
+        changes: Arc::new(Semaphore::new(MAX_CHANGES)),
+        orders: Arc::new(Semaphore::new(settings.max_orders_in_flight)),
+        limits: Limits::new(config),
+    };
     let (router, api) = api().split_for_parts();
     let docs: Router<Site> = SwaggerUi::new("/docs").url("/openapi.json", api).into();
     router
@@ -84,6 +97,8 @@ pub fn router(app: Arc<App>, settings: &Http) -> Router {
             Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", "Something broke here.")
                 .into_response()
         }))
+        .layer(middleware::from_fn_with_state(site.clone(), limits::limit))
+        .layer(middleware::from_fn(browser::headers))
         .layer(middleware::from_fn_with_state(site.clone(), count))
         .with_state(site)
 }

@@ -14,6 +14,7 @@ mod merchant;
 pub mod orders;
 pub mod passes;
 pub mod payments;
+mod rates;
 mod refusal;
 pub mod sales;
 mod seal;
@@ -41,6 +42,7 @@ use self::buyers::Sessions;
 use self::challenges::Challenges;
 pub use self::merchant::Merchant;
 use self::payments::Provider;
+use self::rates::Rates;
 pub use self::refusal::Refusal;
 use self::sms::Sms;
 use self::watch::Watchers;
@@ -110,6 +112,7 @@ pub struct App {
     refused: Arc<Refused>,
     sessions: Sessions,
     challenges: Challenges,
+    rates: Rates,
     /// One buyer's orders are decided one after the other, so that a key is never used twice at once.
     turns: Vec<Mutex<()>>,
     /// Changes of campaigns happen one after the other.
@@ -153,6 +156,7 @@ impl App {
             items: Cache::new(CACHED_ITEMS),
             refused: parts.refused,
             sessions: Sessions::default(),
+            rates: Rates::default(),
             challenges: Challenges::new(&parts.secret, &parts.boot),
             turns: (0..TURNS).map(|_| Mutex::new(())).collect(),
             campaigns: tokio::sync::Mutex::new(()),
@@ -283,6 +287,12 @@ impl App {
         self.metrics.print()
     }
 
+    /// Forgets what limits need not remember any more.
+    pub(crate) fn tidy(&self) {
+        self.rates.tidy();
+        self.forget_challenges(self.now());
+    }
+
     pub(crate) async fn probe_ledger(&self) -> Result<(), LedgerError> {
         self.ledger.probe().await
     }
@@ -291,7 +301,6 @@ impl App {
         self.ledger.forget_keys(now - Duration::from_secs(7 * 24 * 3600)).await?;
         self.ledger.forget_sessions(now).await?;
         self.ledger.forget_codes(now).await?;
-        self.forget_challenges(now);
         Ok(())
     }
 

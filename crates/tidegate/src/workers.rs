@@ -84,11 +84,13 @@ async fn refunds(app: Arc<App>) -> Result<Duration, LedgerError> {
     Ok(if given == 0 { REFUNDS_EVERY } else { Duration::ZERO })
 }
 
-/// While the ledger is in trouble and nobody writes, somebody has to find out when it works again.
+/// While the ledger is in trouble and nobody writes, somebody has to find out when it works again. Also forgets what
+/// limits need not remember.
 async fn probe(app: Arc<App>) -> Result<Duration, LedgerError> {
     if app.health.problem(Part::Ledger).is_some() {
         app.probe_ledger().await?;
     }
+    app.tidy();
     Ok(PROBE_EVERY)
 }
 

@@ -44,7 +44,7 @@ pub(super) async fn run(args: ServeArgs) -> anyhow::Result<Verdict> {
         }
     });
     // Answers from now on; until it is ready it says that it is not, and why.
-    let router = http::router(app.clone(), &config.http);
+    let router = http::router(app.clone(), &config);
     let serving = tokio::spawn(http::serve(listener, router, app.clone(), config.http.clone()));
     tokio::select! {
         started_up = start(&config, &opened) => {

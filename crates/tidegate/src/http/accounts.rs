@@ -2,14 +2,16 @@
 
 use axum::Json;
 use axum::extract::State;
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::{HeaderMap, Method, StatusCode, header};
+use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::Site;
-use super::input::{Address, Buyer, Input, bearer};
+use super::browser::{WANTS_COOKIE, cookie};
+use super::input::{Address, Buyer, Input, token};
 use super::problem::Problem;
 use super::terms::Checks;
 use crate::ops::accounts::{Purpose, SignedIn};
@@ -83,17 +85,27 @@ struct UserShape {
 
 #[derive(Debug, Serialize, ToSchema)]
 struct SessionShape {
-    token: String,
+    /// Not there when the session comes as a cookie.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    token: Option<String>,
     /// An hour after it was last used.
     expires_at: String,
     user: UserShape,
 }
 
-fn session(site: &Site, signed_in: SignedIn) -> Json<SessionShape> {
+/// The session in the answer, or as a cookie for a page of ours that asks for it.
+fn session(site: &Site, headers: &HeaderMap, status: StatusCode, signed_in: SignedIn) -> Response {
     let SignedIn { token, expires_at, account } = signed_in;
     let user =
         UserShape { id: site.app.print(account.user), phone: Some(account.phone), name: Some(account.name) };
-    Json(SessionShape { token, expires_at: expires_at.to_string(), user })
+    let as_cookie = headers.get(WANTS_COOKIE).is_some_and(|wanted| wanted == "cookie");
+    let set_cookie = as_cookie.then(|| [(header::SET_COOKIE, cookie(Some(&token)))]);
+    let token = (!as_cookie).then_some(token);
+    let body = Json(SessionShape { token, expires_at: expires_at.to_string(), user });
+    match set_cookie {
+        Some(set_cookie) => (status, set_cookie, body).into_response(),
+        None => (status, body).into_response(),
+    }
 }
 
 #[derive(Deserialize, ToSchema)]
@@ -112,8 +124,9 @@ struct RegisterInput {
               (status = 422, body = Problem), (status = 503, body = Problem)))]
 async fn register(
     State(site): State<Site>,
+    headers: HeaderMap,
     input: Input<RegisterInput>,
-) -> Result<(StatusCode, Json<SessionShape>), Problem> {
+) -> Result<Response, Problem> {
     let RegisterInput { phone, code, name, password } = input.value;
     let mut checks = Checks::default();
     let phone = checks.phone("phone", &phone);
@@ -123,7 +136,7 @@ async fn register(
     let phone = checks.done(phone)?;
     let (app, name) = (site.app.clone(), name.trim().to_owned());
     let signed_in = site.carry_out(async move { app.register(phone, &code, name, password).await }).await?;
-    Ok((StatusCode::CREATED, session(&site, signed_in)))
+    Ok(session(&site, &headers, StatusCode::CREATED, signed_in))
 }
 
 #[derive(Deserialize, ToSchema)]
@@ -138,7 +151,11 @@ struct LoginInput {
 #[utoipa::path(post, path = "/v1/auth/login", tag = "buyers", request_body = LoginInput,
     responses((status = 200, body = SessionShape), (status = 401, body = Problem), (status = 403, body = Problem),
               (status = 422, body = Problem), (status = 503, body = Problem)))]
-async fn login(State(site): State<Site>, input: Input<LoginInput>) -> Result<Json<SessionShape>, Problem> {
+async fn login(
+    State(site): State<Site>,
+    headers: HeaderMap,
+    input: Input<LoginInput>,
+) -> Result<Response, Problem> {
     let LoginInput { phone, password, code } = input.value;
     let mut checks = Checks::default();
     let phone = checks.phone("phone", &phone);
@@ -158,17 +175,18 @@ async fn login(State(site): State<Site>, input: Input<LoginInput>) -> Result<Jso
             (None, code) => app.login_by_code(&phone, &code.unwrap_or_default()).await,
         }
     };
-    Ok(session(&site, site.carry_out(change).await?))
+    let signed_in = site.carry_out(change).await?;
+    Ok(session(&site, &headers, StatusCode::OK, signed_in))
 }
 
 /// Ends the session.
 #[utoipa::path(post, path = "/v1/auth/logout", tag = "buyers", security(("bearer" = [])),
     responses((status = 204), (status = 401, body = Problem)))]
-async fn logout(State(site): State<Site>, _: Buyer, headers: HeaderMap) -> Result<StatusCode, Problem> {
-    let token = bearer(&headers).unwrap_or_default().to_owned();
+async fn logout(State(site): State<Site>, _: Buyer, headers: HeaderMap) -> Result<Response, Problem> {
+    let token = token(&Method::POST, &headers)?.unwrap_or_default().to_owned();
     let app = site.app.clone();
     site.carry_out(async move { app.logout(&token).await }).await?;
-    Ok(StatusCode::NO_CONTENT)
+    Ok((StatusCode::NO_CONTENT, [(header::SET_COOKIE, cookie(None))]).into_response())
 }
 
 /// Who the token belongs to.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use axum::body::{Body, Bytes};
 use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, StatusCode, header};
+use axum::http::{HeaderMap, Method, StatusCode, header};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -18,6 +18,7 @@ use tidegate_store::ledger::{Page, Remember};
 use utoipa::IntoParams;
 
 use super::Site;
+use super::browser::{check_origin, session_cookie};
 use super::problem::Problem;
 use crate::chance::short_digest;
 use crate::ops::App;
@@ -135,7 +136,7 @@ impl FromRequestParts<Site> for Buyer {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, site: &Site) -> Result<Self, Problem> {
-        Ok(Self(site.app.buyer(bearer(&parts.headers))?))
+        Ok(Self(site.app.buyer(token(&parts.method, &parts.headers)?)?))
     }
 }
 
@@ -167,6 +168,18 @@ impl FromRequestParts<Site> for Address {
 /// The other end of the connection, or whom a trusted proxy speaks for.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Peer(pub(super) IpAddr);
+
+/// The buyer's token: in the header, or, from a page of ours, in the cookie.
+pub(super) fn token<'a>(method: &Method, headers: &'a HeaderMap) -> Result<Option<&'a str>, Problem> {
+    if let Some(token) = bearer(headers) {
+        return Ok(Some(token));
+    }
+    let cookie = session_cookie(headers);
+    if cookie.is_some() {
+        check_origin(method, headers)?;
+    }
+    Ok(cookie)
+}
 
 pub(super) fn bearer(headers: &HeaderMap) -> Option<&str> {
     let value = headers.get(header::AUTHORIZATION)?.to_str().ok()?;

@@ -3,17 +3,17 @@
 use axum::Json;
 use axum::body::Body;
 use axum::extract::State;
-use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
 use tidegate_core::limits::MAX_QUANTITY;
-use tidegate_core::{CampaignId, Order, OrderId, OrderState};
+use tidegate_core::{CampaignId, Order, OrderId, OrderState, Rejection};
 use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::Site;
-use super::input::{Asked, Buyer, Id, Input, PageQuery, bearer, idempotency_key, json};
+use super::input::{Asked, Buyer, Id, Input, PageQuery, bearer, idempotency_key, json, token};
 use super::problem::Problem;
 use super::shapes::{OrderShape, PageShape};
 use super::terms::Checks;
@@ -86,7 +86,10 @@ async fn try_place(site: &Site, id: CampaignId, headers: &HeaderMap, body: Body)
         Ok(sale) => sale,
         Err(refusal) => return replay(site, id, headers, body, refusal).await,
     };
-    let buyer = app.buyer(bearer(headers))?;
+    let _place = site.orders.try_acquire().map_err(|_| Rejection::Busy)?;
+    app.count_attempt(&sale)?;
+    let buyer = app.buyer(token(&Method::POST, headers)?)?;
+    app.count_attempt_of(buyer, &sale)?;
     let key = idempotency_key(headers)?;
     let input: OrderInput = json(headers, body, site.bounds).await?;
     Ok(app.place(buyer, &sale, input.check()?, key, input.pass.as_deref()).await?)

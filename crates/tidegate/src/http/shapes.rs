@@ -62,6 +62,8 @@ pub(super) struct ProtectShape {
     pass_factor: u32,
     /// 0: no limit.
     user_rate_per_s: u32,
+    /// 0: no limit.
+    sale_rate_per_s: u32,
     #[serde(skip_serializing_if = "Option::is_none")]
     admit_per_s: Option<u32>,
 }
@@ -74,6 +76,7 @@ impl From<&Protect> for ProtectShape {
             pass: protect.needs_pass(),
             pass_factor: protect.pass_factor,
             user_rate_per_s: protect.user_rate_per_s,
+            sale_rate_per_s: protect.sale_rate_per_s,
             admit_per_s: protect.admit_per_s,
         }
     }

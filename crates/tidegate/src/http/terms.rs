@@ -171,9 +171,12 @@ pub(super) struct ProtectInput {
     #[serde(default)]
     pass: bool,
     pass_factor: Option<i64>,
-    /// 0: no limit. Kept with the sale, not enforced yet.
+    /// Attempts per second of one buyer. 0: no limit.
     #[serde(default)]
     user_rate_per_s: i64,
+    /// Attempts per second of all buyers together. 0: no limit.
+    #[serde(default)]
+    sale_rate_per_s: i64,
     admit_per_s: Option<i64>,
 }
 
@@ -198,6 +201,7 @@ impl ProtectInput {
             pass: self.pass,
             pass_factor: checks.number("protect.pass_factor", self.pass_factor.unwrap_or(3), 1, 100),
             user_rate_per_s: checks.number("protect.user_rate_per_s", self.user_rate_per_s, 0, 10_000),
+            sale_rate_per_s: checks.number("protect.sale_rate_per_s", self.sale_rate_per_s, 0, 1_000_000),
             admit_per_s: None,
         }
     }

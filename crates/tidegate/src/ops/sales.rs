@@ -130,6 +130,7 @@ impl App {
         self.book.enter(current);
         if closed {
             self.gate.remove(id);
+            self.rates.forget(id);
         }
         Ok(stepped?.ok_or(Rejection::NotFound)??)
     }

@@ -12,6 +12,7 @@ mod expiry;
 mod faults;
 mod idempotency;
 mod lifecycle;
+mod limits;
 mod orders;
 mod passes;
 mod payments;

@@ -1,0 +1,64 @@
+//! Browsers: sessions in a cookie beside bearer tokens, protection against forged requests, headers that keep pages in.
+
+use axum::extract::Request;
+use axum::http::{HeaderMap, HeaderValue, Method, header};
+use axum::middleware::Next;
+use axum::response::Response;
+
+use super::problem::Problem;
+use crate::ops::Refusal;
+
+/// Bound to this host, over TLS only, by the browser itself.
+pub(super) const COOKIE: &str = "__Host-session";
+/// A client that sends this gets its session as a cookie, out of reach of scripts.
+pub(super) const WANTS_COOKIE: &str = "tidegate-session";
+
+/// The cookie for a session, or the one that takes it away.
+pub(super) fn cookie(token: Option<&str>) -> HeaderValue {
+    let life = if token.is_some() { 24 * 3600 } else { 0 };
+    let token = token.unwrap_or("");
+    let text = format!("{COOKIE}={token}; Path=/; Secure; HttpOnly; SameSite=Lax; Max-Age={life}");
+    HeaderValue::from_str(&text).unwrap_or(HeaderValue::from_static(""))
+}
+
+pub(super) fn session_cookie(headers: &HeaderMap) -> Option<&str> {
+    let cookies = headers.get_all(header::COOKIE).iter().filter_map(|value| value.to_str().ok());
+    let mut pairs = cookies.flat_map(|value| value.split(';')).filter_map(|pair| pair.trim().split_once('='));
+    pairs.find(|(name, _)| *name == COOKIE).map(|(_, token)| token)
+}
+
+/// A browser sends its cookie with requests that other sites make it send. Those are told by where they come from.
+pub(super) fn check_origin(method: &Method, headers: &HeaderMap) -> Result<(), Problem> {
+    if method.is_safe() {
+        return Ok(());
+    }
+    let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
+    let ours = match (text("sec-fetch-site"), text("origin"), text("host")) {
+        (Some(site), ..) => site == "same-origin",
+        (None, Some(origin), Some(host)) => origin.split_once("://").is_some_and(|(_, from)| from == host),
+        _ => false,
+    };
+    if ours {
+        return Ok(());
+    }
+    let detail = "This request was not made by a page of this site.";
+    Err(Refusal::Denied { code: "csrf", detail }.into())
+}
+
+const FOR_ANSWERS: &str = "default-src 'none'; frame-ancestors 'none'";
+/// The API docs are a page with scripts and styles of its own.
+const FOR_DOCS: &str =
+    "default-src 'self'; img-src 'self' data:; style-src 'self' 'unsafe-inline'; frame-ancestors 'none'";
+
+/// What every answer says to a browser.
+pub(super) async fn headers(request: Request, next: Next) -> Response {
+    let docs = request.uri().path().starts_with("/docs");
+    let mut response = next.run(request).await;
+    let headers = response.headers_mut();
+    let policy = if docs { FOR_DOCS } else { FOR_ANSWERS };
+    headers.insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(policy));
+    headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    headers.insert(header::REFERRER_POLICY, HeaderValue::from_static("same-origin"));
+    headers.insert(header::X_FRAME_OPTIONS, HeaderValue::from_static("DENY"));
+    response
+}

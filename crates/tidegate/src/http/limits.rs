@@ -1,0 +1,181 @@
+//! How fast one address may ask, and who may speak for others.
+//!
+//! What always holds: an address is the connection's own, unless the connection comes from a proxy on our list; what
+//! strangers write into X-Forwarded-For is not looked at. A refusal here costs no session, no body and no cryptography.
+
+use std::net::{IpAddr, Ipv6Addr};
+use std::num::NonZeroU32;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::extract::{Request, State};
+use axum::http::{HeaderMap, HeaderValue};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use governor::clock::{Clock, DefaultClock};
+use governor::middleware::StateInformationMiddleware;
+use governor::state::keyed::DefaultKeyedStateStore;
+use governor::{Quota, RateLimiter};
+use ipnet::IpNet;
+
+use super::Site;
+use super::input::Peer;
+use super::problem::Problem;
+use crate::config::Config;
+use crate::ops::Refusal;
+
+type Buckets = RateLimiter<IpAddr, DefaultKeyedStateStore<IpAddr>, DefaultClock, StateInformationMiddleware>;
+
+/// Calls that guess secrets or cost money.
+const SENSITIVE: &str = "/v1/auth/";
+const TIDY_EVERY: Duration = Duration::from_secs(5);
+
+#[derive(Debug)]
+pub(super) struct Limits {
+    all: Option<Buckets>,
+    sensitive: Option<Buckets>,
+    exempt: Vec<IpNet>,
+    trusted: Vec<IpNet>,
+}
+
+impl Limits {
+    /// The networks were checked with the configuration.
+    pub(super) fn new(config: &Config) -> Arc<Self> {
+        let limits = &config.limits;
+        let burst = NonZeroU32::new(limits.per_address_burst);
+        let all = NonZeroU32::new(limits.per_address_per_s).map(Quota::per_second);
+        let all = all.map(|quota| burst.map_or(quota, |burst| quota.allow_burst(burst)));
+        let sensitive = NonZeroU32::new(limits.auth_per_address_per_min).map(Quota::per_minute);
+        let buckets = |quota: Quota| RateLimiter::keyed(quota).with_middleware();
+        let made = Arc::new(Self {
+            all: all.map(buckets),
+            sensitive: sensitive.map(buckets),
+            exempt: networks(&limits.exempt).unwrap_or_default(),
+            trusted: networks(&config.http.trusted_proxies).unwrap_or_default(),
+        });
+        tokio::spawn(tidy(Arc::downgrade(&made)));
+        made
+    }
+
+    /// Whom the request is from: the last address in the chain that is not a proxy of ours.
+    fn client(&self, peer: IpAddr, headers: &HeaderMap) -> IpAddr {
+        let trusted = |address: &IpAddr| self.trusted.iter().any(|network| network.contains(address));
+        if !trusted(&peer) {
+            return peer;
+        }
+        let chain = headers.get_all("x-forwarded-for").iter().filter_map(|value| value.to_str().ok());
+        let chain: Vec<IpAddr> =
+            chain.flat_map(|value| value.split(',')).filter_map(|part| part.trim().parse().ok()).collect();
+        chain.into_iter().rev().find(|address| !trusted(address)).unwrap_or(peer)
+    }
+
+    /// Takes one from the address's bucket; says what is left of it.
+    fn take(buckets: Option<&Buckets>, address: IpAddr) -> Result<Option<(u32, u32)>, Refusal> {
+        let Some(buckets) = buckets else { return Ok(None) };
+        match buckets.check_key(&address) {
+            Ok(left) => Ok(Some((left.quota().burst_size().get(), left.remaining_burst_capacity()))),
+            Err(wait) => {
+                let wait = wait.wait_time_from(DefaultClock::default().now());
+                Err(Refusal::Slower { retry_after: Duration::from_secs(wait.as_secs() + 1) })
+            }
+        }
+    }
+}
+
+/// Networks in a list with commas; `None` if one is none.
+pub(crate) fn networks(list: &str) -> Option<Vec<IpNet>> {
+    let parts = list.split(',').map(str::trim).filter(|part| !part.is_empty());
+    parts.map(|part| part.parse().ok().or_else(|| part.parse::<IpAddr>().ok().map(IpNet::from))).collect()
+}
+
+/// Somebody with IPv6 has a whole network of addresses: they share a bucket.
+fn bucket_of(address: IpAddr) -> IpAddr {
+    match address {
+        IpAddr::V4(_) => address,
+        IpAddr::V6(six) => {
+            let network = u128::from(six) >> 64 << 64;
+            IpAddr::V6(Ipv6Addr::from(network))
+        }
+    }
+}
+
+async fn tidy(limits: std::sync::Weak<Limits>) {
+    loop {
+        tokio::time::sleep(TIDY_EVERY).await;
+        let Some(limits) = limits.upgrade() else { return };
+        for buckets in [&limits.all, &limits.sensitive].into_iter().flatten() {
+            buckets.retain_recent();
+        }
+    }
+}
+
+pub(super) async fn limit(State(site): State<Site>, mut request: Request, next: Next) -> Response {
+    let limits = &site.limits;
+    let Some(peer) = request.extensions().get::<Peer>().copied() else { return next.run(request).await };
+    let client = limits.client(peer.0, request.headers());
+    request.extensions_mut().insert(Peer(client));
+    if limits.exempt.iter().any(|network| network.contains(&client)) {
+        return next.run(request).await;
+    }
+    let sensitive = request.uri().path().starts_with(SENSITIVE);
+    let taken = Limits::take(limits.all.as_ref(), bucket_of(client)).and_then(|taken| {
+        let strict = limits.sensitive.as_ref().filter(|_| sensitive);
+        Ok(Limits::take(strict, bucket_of(client))?.or(taken))
+    });
+    match taken {
+        Ok(left) => with_headers(next.run(request).await, left),
+        Err(refusal) => with_headers(Problem::from(refusal).into_response(), Some((0, 0))),
+    }
+}
+
+fn with_headers(mut response: Response, left: Option<(u32, u32)>) -> Response {
+    if let Some((limit, remaining)) = left {
+        let headers = response.headers_mut();
+        if limit > 0 {
+            headers.insert("ratelimit-limit", HeaderValue::from(limit));
+        }
+        headers.insert("ratelimit-remaining", HeaderValue::from(remaining));
+        headers.insert("ratelimit-reset", HeaderValue::from(1));
+    }
+    response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn limits(trusted: &str) -> Limits {
+        Limits { all: None, sensitive: None, exempt: vec![], trusted: networks(trusted).unwrap() }
+    }
+
+    fn forwarded(value: &str) -> HeaderMap {
+        HeaderMap::from_iter([("x-forwarded-for".parse().unwrap(), HeaderValue::from_str(value).unwrap())])
+    }
+
+    #[test]
+    fn strangers_cannot_speak_for_others() {
+        let peer: IpAddr = "203.0.113.9".parse().unwrap();
+        assert_eq!(limits("").client(peer, &forwarded("198.51.100.1")), peer);
+        assert_eq!(limits("10.0.0.0/8").client(peer, &forwarded("198.51.100.1")), peer);
+    }
+
+    #[test]
+    fn a_trusted_proxy_speaks_for_the_last_stranger_in_the_chain() {
+        let proxy: IpAddr = "10.0.0.1".parse().unwrap();
+        let client = |chain: &str| limits("10.0.0.0/8").client(proxy, &forwarded(chain)).to_string();
+        assert_eq!(client("198.51.100.1"), "198.51.100.1");
+        assert_eq!(
+            client("6.6.6.6, 198.51.100.1, 10.0.0.2"),
+            "198.51.100.1",
+            "what the client made up comes first"
+        );
+        assert_eq!(client("nonsense"), "10.0.0.1");
+    }
+
+    #[test]
+    fn a_network_of_ipv6_addresses_shares_a_bucket() {
+        let bucket = |text: &str| bucket_of(text.parse().unwrap());
+        assert_eq!(bucket("2001:db8::1"), bucket("2001:db8::ffff:2"));
+        assert_ne!(bucket("2001:db8::1"), bucket("2001:db8:0:1::1"));
+    }
+}
