@@ -17,6 +17,7 @@ pub mod public_id;
 pub mod rejection;
 pub mod slot;
 pub mod stock_log;
+pub mod waiting;
 mod words;
 
 pub use campaign::{Campaign, CampaignState, Phase, Protect, Window};

@@ -11,6 +11,7 @@ mod listener;
 mod orders;
 mod passes;
 mod problem;
+mod queue;
 mod sales;
 mod shapes;
 mod socket;
@@ -115,6 +116,7 @@ fn api() -> OpenApiRouter<Site> {
         .merge(sales::routes())
         .merge(orders::routes())
         .merge(passes::routes())
+        .merge(queue::routes())
         .merge(stream::routes())
         .merge(admin_sales::routes())
         .merge(admin_orders::routes())

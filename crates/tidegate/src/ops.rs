@@ -14,6 +14,7 @@ mod merchant;
 pub mod orders;
 pub mod passes;
 pub mod payments;
+pub mod queue;
 mod rates;
 mod refusal;
 pub mod sales;
@@ -42,6 +43,7 @@ use self::buyers::Sessions;
 use self::challenges::Challenges;
 pub use self::merchant::Merchant;
 use self::payments::Provider;
+use self::queue::Rooms;
 use self::rates::Rates;
 pub use self::refusal::Refusal;
 use self::sms::Sms;
@@ -113,6 +115,7 @@ pub struct App {
     sessions: Sessions,
     challenges: Challenges,
     rates: Rates,
+    rooms: Rooms,
     /// One buyer's orders are decided one after the other, so that a key is never used twice at once.
     turns: Vec<Mutex<()>>,
     /// Changes of campaigns happen one after the other.
@@ -157,6 +160,7 @@ impl App {
             refused: parts.refused,
             sessions: Sessions::default(),
             rates: Rates::default(),
+            rooms: Rooms::default(),
             challenges: Challenges::new(&parts.secret, &parts.boot),
             turns: (0..TURNS).map(|_| Mutex::new(())).collect(),
             campaigns: tokio::sync::Mutex::new(()),

@@ -16,6 +16,7 @@ use crate::ops::App;
 const LONGEST_SLEEP: Duration = Duration::from_millis(250);
 const FOLLOW_EVERY: Duration = Duration::from_millis(500);
 const REFUNDS_EVERY: Duration = Duration::from_millis(500);
+const ADMIT_EVERY: Duration = Duration::from_millis(100);
 const PROBE_EVERY: Duration = Duration::from_secs(1);
 const HOUSEKEEPING_EVERY: Duration = Duration::from_secs(3600);
 const AFTER_FAILURE: Duration = Duration::from_secs(1);
@@ -26,6 +27,7 @@ pub fn start(app: &Arc<App>) {
     repeat(app, "opening and closing", times);
     repeat(app, "following the stock log", follow);
     repeat(app, "refunds", refunds);
+    repeat(app, "admission", admission);
     repeat(app, "probing the ledger", probe);
     repeat(app, "housekeeping", housekeeping);
 }
@@ -42,7 +44,9 @@ where
             let round = AssertUnwindSafe(work(app.clone())).catch_unwind().await;
             let rest = round.unwrap_or_else(|_| Err(LedgerError::Unexpected("it panicked".into())));
             let rest = rest.unwrap_or_else(|error| {
-                tracing::error!(%error, worker = name, "a worker failed and will try again");
+                if app.health.problem(Part::Shutdown).is_none() {
+                    tracing::error!(%error, worker = name, "a worker failed and will try again");
+                }
                 AFTER_FAILURE
             });
             tokio::select! {
@@ -77,6 +81,11 @@ async fn times(app: Arc<App>) -> Result<Duration, LedgerError> {
 async fn follow(app: Arc<App>) -> Result<Duration, LedgerError> {
     app.follow_all().await?;
     Ok(FOLLOW_EVERY)
+}
+
+async fn admission(app: Arc<App>) -> Result<Duration, LedgerError> {
+    app.admit_all().await?;
+    Ok(ADMIT_EVERY)
 }
 
 async fn refunds(app: Arc<App>) -> Result<Duration, LedgerError> {

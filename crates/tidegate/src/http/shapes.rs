@@ -96,6 +96,12 @@ pub(super) struct SaleShape {
     per_user_limit: u32,
     pay_within_s: u32,
     protect: ProtectShape,
+    /// Where there is a waiting room: the hash of the seed that shuffles those who come before the start.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    queue_commitment: Option<String>,
+    /// The seed, once the sale has started. A buyer's rank is SHA-256 over its 32 bytes and the buyer's id.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    queue_seed: Option<String>,
     /// For countdowns: clients' clocks are wrong.
     server_time: String,
 }
@@ -103,6 +109,7 @@ pub(super) struct SaleShape {
 impl SaleShape {
     pub(super) fn of(app: &App, view: SaleView) -> Self {
         let SaleView { sale, item, phase, left } = view;
+        let shuffle = app.shuffle_of(&sale);
         Self {
             id: app.print(sale.id),
             item: ItemShape::of(app, item),
@@ -114,6 +121,8 @@ impl SaleShape {
             per_user_limit: sale.per_user_limit,
             pay_within_s: sale.pay_within_s,
             protect: (&sale.protect).into(),
+            queue_seed: shuffle.as_ref().and_then(|shuffle| shuffle.seed.clone()),
+            queue_commitment: shuffle.map(|shuffle| shuffle.commitment),
             server_time: app.now().to_string(),
         }
     }

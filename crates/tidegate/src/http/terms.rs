@@ -190,10 +190,6 @@ impl ProtectInput {
         if challenge.is_none() {
             checks.wrong("protect.challenge", "must be none, pow or image");
         }
-        if self.admit_per_s.is_some() {
-            // A sale must not look protected.
-            checks.wrong("protect.admit_per_s", "is not available in this version");
-        }
         let difficulty = self.pow_difficulty.unwrap_or_else(|| DEFAULT_DIFFICULTY.into());
         Protect {
             challenge: challenge.unwrap_or(Challenge::None),
@@ -202,7 +198,9 @@ impl ProtectInput {
             pass_factor: checks.number("protect.pass_factor", self.pass_factor.unwrap_or(3), 1, 100),
             user_rate_per_s: checks.number("protect.user_rate_per_s", self.user_rate_per_s, 0, 10_000),
             sale_rate_per_s: checks.number("protect.sale_rate_per_s", self.sale_rate_per_s, 0, 1_000_000),
-            admit_per_s: None,
+            admit_per_s: self
+                .admit_per_s
+                .map(|rate| checks.number("protect.admit_per_s", rate, 1, 1_000_000)),
         }
     }
 }

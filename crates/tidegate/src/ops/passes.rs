@@ -50,6 +50,10 @@ impl App {
             let detail = "This sale asks for no pass.".into();
             return Err(Refusal::Conflict { code: "no_pass", detail });
         }
+        if sale.protect.admit_per_s.is_some() {
+            let detail = "Passes of this sale come from its waiting room; join the queue.";
+            return Err(Refusal::Denied { code: "queue_required", detail });
+        }
         if self.gate.left(sale.id) == Some(0) {
             return Err(Rejection::SoldOut.into());
         }

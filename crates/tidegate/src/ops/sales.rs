@@ -131,6 +131,7 @@ impl App {
         if closed {
             self.gate.remove(id);
             self.rates.forget(id);
+            self.rooms.forget(id);
         }
         Ok(stepped?.ok_or(Rejection::NotFound)??)
     }

@@ -116,6 +116,7 @@ async fn sales_with_wrong_terms_are_refused_field_by_field() {
         ("protect", json!({"challenge": "pow", "pow_difficulty": 7}), "protect.pow_difficulty"),
         ("protect", json!({"pass": true, "pass_factor": 0}), "protect.pass_factor"),
         ("protect", json!({"pas": true}), "protect.pas"),
+        ("protect", json!({"admit_per_s": 0}), "protect.admit_per_s"),
     ] {
         let mut wrong = terms.clone();
         wrong[field] = value;

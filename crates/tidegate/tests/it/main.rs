@@ -20,3 +20,4 @@ mod readme;
 mod stream;
 mod support;
 mod system;
+mod waiting_room;

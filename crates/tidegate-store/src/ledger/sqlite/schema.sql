@@ -192,6 +192,16 @@ CREATE TABLE code_count (
     PRIMARY KEY (day, about)
 ) STRICT, WITHOUT ROWID;
 
+-- Places in waiting rooms, in the order in which they were taken.
+CREATE TABLE place (
+    number    INTEGER PRIMARY KEY AUTOINCREMENT,
+    campaign  INTEGER NOT NULL,
+    user      INTEGER NOT NULL,
+    joined_at INTEGER NOT NULL,
+    admitted  INTEGER NOT NULL,
+    UNIQUE (campaign, user)
+) STRICT;
+
 -- Idempotency keys of operators' requests.
 CREATE TABLE remembered (
     scope       TEXT NOT NULL,

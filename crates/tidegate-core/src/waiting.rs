@@ -1,0 +1,246 @@
+//! The waiting room: who comes when. Everybody who came before the start is shuffled at the start; later ones queue behind.
+//!
+//! What always holds: a user has one place; the order of the early ones depends on nothing but who they are and on a key
+//! that nobody knew before the start; whoever gave up is skipped, and whoever was admitted has left the queue.
+
+use std::collections::VecDeque;
+
+use hashbrown::HashMap;
+
+use crate::{Moment, UserId};
+
+/// Where a user stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// The order is not drawn yet.
+    BeforeStart,
+    /// So many are ahead.
+    Waiting {
+        ahead: usize,
+    },
+    Admitted,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    last_seen: Moment,
+    /// Its number in the queue, counted from the first ever; `None` before the start.
+    number: Option<u64>,
+    admitted: bool,
+}
+
+#[derive(Clone, Debug, Default)]
+pub struct WaitingRoom {
+    places: HashMap<UserId, Place>,
+    early: Vec<UserId>,
+    queue: VecDeque<UserId>,
+    /// The number of the queue's front.
+    front: u64,
+    started: bool,
+    /// Admissions saved up, in thousandths.
+    credit: u64,
+    credited_at: Option<Moment>,
+}
+
+impl WaitingRoom {
+    /// Takes a place, or finds the one the user has.
+    pub fn join(&mut self, user: UserId, now: Moment) {
+        if let Some(place) = self.places.get_mut(&user) {
+            place.last_seen = now;
+            return;
+        }
+        let number = self.started.then_some(self.front + self.queue.len() as u64);
+        self.places.insert(user, Place { last_seen: now, number, admitted: false });
+        if self.started { self.queue.push_back(user) } else { self.early.push(user) }
+    }
+
+    /// Draws the order of the early ones: ascending by `rank`. Once.
+    pub fn start(&mut self, rank: impl Fn(UserId) -> [u8; 32]) {
+        if self.started {
+            return;
+        }
+        self.started = true;
+        let mut early: Vec<_> = self.early.drain(..).map(|user| (rank(user), user)).collect();
+        early.sort_unstable();
+        for (number, (_, user)) in early.into_iter().enumerate() {
+            if let Some(place) = self.places.get_mut(&user) {
+                place.number = Some(self.front + number as u64);
+            }
+            self.queue.push_back(user);
+        }
+    }
+
+    /// Somebody asked: they are still there.
+    pub fn seen(&mut self, user: UserId, now: Moment) -> Option<Standing> {
+        let front = self.front;
+        let place = self.places.get_mut(&user)?;
+        place.last_seen = now;
+        Some(match (place.admitted, place.number) {
+            (true, _) => Standing::Admitted,
+            (false, None) => Standing::BeforeStart,
+            (false, Some(number)) => Standing::Waiting {
+                ahead: usize::try_from(number.saturating_sub(front)).unwrap_or(usize::MAX),
+            },
+        })
+    }
+
+    /// How many may be admitted now at this rate. What is not used is saved up, for one second's worth.
+    pub fn due(&mut self, per_s: u32, now: Moment) -> u32 {
+        let since =
+            self.credited_at.replace(now).map_or(0, |last| now.millis().saturating_sub(last.millis()));
+        let earned = u64::try_from(since).unwrap_or(0) * u64::from(per_s);
+        self.credit = (self.credit + earned).min(u64::from(per_s) * 1000);
+        u32::try_from(self.credit / 1000).unwrap_or(u32::MAX)
+    }
+
+    /// The next who is still there, without taking them out. Those who were not seen since `gone_before` lose their place and
+    /// are added to `left`.
+    pub fn next(&mut self, gone_before: Moment, left: &mut Vec<UserId>) -> Option<UserId> {
+        while let Some(user) = self.queue.front().copied() {
+            if self.places.get(&user).is_some_and(|place| place.last_seen >= gone_before) {
+                return Some(user);
+            }
+            self.queue.pop_front();
+            self.front += 1;
+            self.places.remove(&user);
+            left.push(user);
+        }
+        None
+    }
+
+    /// The front of the queue is let in.
+    pub fn admit(&mut self) {
+        if let Some(user) = self.queue.pop_front() {
+            self.front += 1;
+            self.credit = self.credit.saturating_sub(1000);
+            if let Some(place) = self.places.get_mut(&user) {
+                place.admitted = true;
+            }
+        }
+    }
+
+    /// Puts back somebody who was admitted in a life before.
+    pub fn readmit(&mut self, user: UserId, now: Moment) {
+        self.places.insert(user, Place { last_seen: now, number: None, admitted: true });
+    }
+
+    pub fn leave(&mut self, user: UserId) {
+        if self.places.get(&user).is_some_and(|place| place.admitted) {
+            self.places.remove(&user);
+        }
+    }
+
+    /// People who wait.
+    pub fn waiting(&self) -> usize {
+        self.queue.len() + self.early.len()
+    }
+
+    pub fn has_started(&self) -> bool {
+        self.started
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn user(number: u64) -> UserId {
+        UserId::from_raw(number)
+    }
+
+    fn at(millis: i64) -> Moment {
+        Moment::from_millis(millis)
+    }
+
+    /// Ranks by the number's complement: the last to come is the first in the queue.
+    fn backwards(user: UserId) -> [u8; 32] {
+        let mut rank = [0; 32];
+        rank[..8].copy_from_slice(&(!user.raw()).to_be_bytes());
+        rank
+    }
+
+    #[test]
+    fn early_ones_are_shuffled_and_later_ones_queue_behind() {
+        let mut room = WaitingRoom::default();
+        for number in 1..=3 {
+            room.join(user(number), at(0));
+        }
+        assert_eq!(room.seen(user(1), at(0)), Some(Standing::BeforeStart));
+        room.start(backwards);
+        room.join(user(9), at(1));
+        room.join(user(8), at(1));
+        let ahead = |room: &mut WaitingRoom, number| room.seen(user(number), at(1));
+        for (number, expected) in [(3, 0), (2, 1), (1, 2), (9, 3), (8, 4)] {
+            assert_eq!(ahead(&mut room, number), Some(Standing::Waiting { ahead: expected }));
+        }
+        assert_eq!(room.seen(user(7), at(1)), None);
+    }
+
+    #[test]
+    fn a_second_browser_finds_the_same_place() {
+        let mut room = WaitingRoom::default();
+        room.start(backwards);
+        room.join(user(1), at(0));
+        room.join(user(2), at(0));
+        room.join(user(1), at(5));
+        assert_eq!((room.waiting(), room.seen(user(1), at(5))), (2, Some(Standing::Waiting { ahead: 0 })));
+    }
+
+    #[test]
+    fn whoever_is_gone_is_skipped_and_admission_keeps_its_rate() {
+        let mut room = WaitingRoom::default();
+        room.start(backwards);
+        for number in 1..=5 {
+            room.join(user(number), at(0));
+        }
+        assert_eq!(room.due(10, at(0)), 0);
+        assert_eq!(room.due(10, at(250)), 2);
+        for number in [1, 3, 4, 5] {
+            room.seen(user(number), at(200));
+        }
+        let mut left = Vec::new();
+        assert_eq!(room.next(at(100), &mut left), Some(user(1)));
+        room.admit();
+        assert_eq!(room.next(at(100), &mut left), Some(user(3)), "2 was not seen again");
+        room.admit();
+        assert_eq!((left, room.due(10, at(250))), (vec![user(2)], 0));
+        assert_eq!(room.seen(user(4), at(250)), Some(Standing::Waiting { ahead: 0 }));
+        assert_eq!(room.seen(user(1), at(250)), Some(Standing::Admitted));
+        assert_eq!(room.due(10, at(9_000)), 10, "no more than a second's worth is saved up");
+    }
+
+    proptest! {
+        #[test]
+        fn everybody_is_admitted_once_in_the_order_they_were_told(
+            early in prop::collection::vec(0..50_u64, 0..40), late in prop::collection::vec(0..80_u64, 0..40),
+        ) {
+            let mut room = WaitingRoom::default();
+            for number in &early {
+                room.join(user(*number), at(0));
+            }
+            room.start(backwards);
+            for number in &late {
+                room.join(user(*number), at(1));
+            }
+            let everybody: std::collections::BTreeSet<u64> = early.iter().chain(&late).copied().collect();
+            let mut told: Vec<(usize, u64)> = everybody
+                .iter()
+                .filter_map(|number| match room.seen(user(*number), at(1)) {
+                    Some(Standing::Waiting { ahead }) => Some((ahead, *number)),
+                    _ => None,
+                })
+                .collect();
+            told.sort_unstable();
+            prop_assert_eq!(told.len(), everybody.len());
+            let (mut admitted, mut left) = (Vec::new(), Vec::new());
+            while let Some(next) = room.next(at(0), &mut left) {
+                admitted.push(next.raw());
+                room.admit();
+            }
+            prop_assert!(left.is_empty());
+            prop_assert_eq!(admitted, told.into_iter().map(|(_, number)| number).collect::<Vec<_>>());
+        }
+    }
+}

@@ -1,0 +1,95 @@
+//! The waiting room.
+
+use axum::Json;
+use axum::extract::State;
+use serde::{Deserialize, Serialize};
+use tidegate_core::CampaignId;
+use utoipa::ToSchema;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use super::Site;
+use super::input::{Buyer, Id, Input};
+use super::problem::Problem;
+use crate::ops::queue::QueuePlace;
+
+pub(super) fn routes() -> OpenApiRouter<Site> {
+    OpenApiRouter::new().routes(routes!(join, place))
+}
+
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+struct JoinInput {
+    /// Where the sale asks for a challenge.
+    challenge_id: Option<String>,
+    answer: Option<String>,
+}
+
+/// A place in the waiting room. It belongs to the account, not to the browser.
+#[derive(Debug, Serialize, ToSchema)]
+struct QueueShape {
+    /// `waiting`, `admitted` or `hopeless`.
+    state: &'static str,
+    /// From 1; null before the start, when the order is not drawn yet.
+    position: Option<usize>,
+    ahead: Option<usize>,
+    /// People in the room.
+    waiting: usize,
+    /// How likely there is a unit left when it is this account's turn, 0 to 1.
+    chance: f64,
+    eta_s: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pass: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pass_expires_at: Option<String>,
+}
+
+impl From<QueuePlace> for QueueShape {
+    fn from(place: QueuePlace) -> Self {
+        let (pass, pass_expires_at) = place.pass.map(|pass| (pass.pass, pass.expires_at.to_string())).unzip();
+        Self {
+            state: place.state.as_str(),
+            position: place.position,
+            ahead: place.ahead,
+            waiting: place.waiting,
+            chance: place.chance,
+            eta_s: place.eta.as_secs(),
+            pass,
+            pass_expires_at,
+        }
+    }
+}
+
+/// Joins the waiting room, or finds the place this account has.
+#[utoipa::path(post, path = "/v1/sales/{id}/queue", tag = "buyers", params(("id" = String, Path)),
+    request_body = JoinInput, security(("bearer" = [])),
+    responses((status = 200, body = QueueShape), (status = 401, body = Problem), (status = 403, body = Problem),
+              (status = 404, body = Problem), (status = 409, body = Problem), (status = 503, body = Problem)))]
+async fn join(
+    State(site): State<Site>,
+    Id(id): Id<CampaignId>,
+    Buyer(buyer): Buyer,
+    input: Input<JoinInput>,
+) -> Result<Json<QueueShape>, Problem> {
+    let sale = site.app.sale_ahead(id)?;
+    let (app, input) = (site.app.clone(), input.value);
+    let change = async move {
+        let answer = input.challenge_id.as_deref().zip(input.answer.as_deref());
+        app.join_queue(buyer, &sale, answer).await
+    };
+    Ok(Json(site.carry_out(change).await?.into()))
+}
+
+/// Where this account stands. Asking at least every 30 seconds keeps the place.
+#[utoipa::path(get, path = "/v1/sales/{id}/queue", tag = "buyers", params(("id" = String, Path)),
+    security(("bearer" = [])),
+    responses((status = 200, body = QueueShape), (status = 401, body = Problem), (status = 403, body = Problem),
+              (status = 404, body = Problem)))]
+async fn place(
+    State(site): State<Site>,
+    Id(id): Id<CampaignId>,
+    Buyer(buyer): Buyer,
+) -> Result<Json<QueueShape>, Problem> {
+    let sale = site.app.sale_ahead(id)?;
+    Ok(Json(site.app.place_of(buyer, &sale).await?.into()))
+}
