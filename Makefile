@@ -23,13 +23,16 @@ bench:
 	target/release/tidegate rehearse --stock 200000 --buyers 200000 --connections 256
 	target/release/tidegate rehearse --stock 200000 --buyers 200000 --connections 64
 
-# Long campaigns: 300 kills under load, a restart with a million orders, the rehearsals of the README.
+# Long campaigns: 300 kills under load, a restart with a million orders, a flood, the rehearsals of the README.
+# One at a time: they measure.
 prove: setup
-	cargo test --release -p tidegate --features prove --test prove -- --nocapture
+	cargo test --release -p tidegate --features prove --test prove -- --nocapture --test-threads 1
 	cargo build --release
 	target/release/tidegate rehearse --stock 1000 --buyers 20000 --connections 256 --json
 	target/release/tidegate rehearse --stock 1000 --buyers 20000 --connections 256 --per-user-limit 2 --json
 	target/release/tidegate rehearse --stock 20000 --buyers 60000 --rate 20000 --json
+	target/release/tidegate rehearse --stock 1000 --buyers 20000 --bots 0.9 --json
+	target/release/tidegate rehearse --stock 1000 --buyers 5000 --connections 64 --waiting-room --json
 
 # Installs what is missing, and only that.
 setup:

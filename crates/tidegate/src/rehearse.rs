@@ -2,12 +2,15 @@
 //!
 //! The verdict rests on two independent accounts: what the server's audit finds, and what every buyer was told.
 
+mod bots;
 pub mod client;
+mod crowd;
 mod load;
 pub mod server;
 mod setup;
 mod verdict;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
@@ -50,12 +53,43 @@ pub struct RehearseArgs {
     /// tries again as soon as it is answered (a closed loop).
     #[arg(long, value_name = "PER_SECOND", value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
     rate: Option<u32>,
+    /// The share of visitors who are scripts that skip and replay steps and hammer, such as 0.9. The sale is then
+    /// protected by a proof of work and passes.
+    #[arg(long, value_name = "SHARE", value_parser = share, conflicts_with = "waiting_room")]
+    bots: Option<f64>,
+    /// Everybody comes before the start and waits to be let in.
+    #[arg(long)]
+    waiting_room: bool,
     /// Print one line of JSON.
     #[arg(long)]
     json: bool,
 }
 
+fn share(text: &str) -> Result<f64, String> {
+    let share: f64 = text.parse().map_err(|_| "must be a number between 0 and 0.99".to_owned())?;
+    if (0.0..=0.99).contains(&share) { Ok(share) } else { Err("must be between 0 and 0.99".into()) }
+}
+
+/// Until a sale with a waiting room starts: everybody has to have joined by then.
+const STARTS_IN: Duration = Duration::from_secs(8);
+
 impl RehearseArgs {
+    fn bots_percent(&self) -> usize {
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "between 0 and 99")]
+        self.bots.map_or(0, |share| (share * 100.0).round() as usize)
+    }
+
+    /// Visitors who are not scripts.
+    fn honest(&self) -> u32 {
+        let bots = self.bots_percent();
+        let count = (0..self.buyers as usize).filter(|buyer| buyer % 100 >= bots).count();
+        u32::try_from(count).unwrap_or(u32::MAX)
+    }
+
+    fn starts_in(&self) -> Duration {
+        if self.waiting_room { STARTS_IN } else { Duration::ZERO }
+    }
+
     fn limit(&self) -> u32 {
         self.per_user_limit.unwrap_or(1)
     }
@@ -86,10 +120,17 @@ pub async fn run(args: RehearseArgs) -> anyhow::Result<Verdict> {
         quantity: args.quantity,
         connections: args.connections,
         rate: args.rate,
+        bots_percent: args.bots_percent(),
+        used_passes: Arc::default(),
     };
-    let told = load::fire(plan).await?;
+    let (told, fairness) = if args.waiting_room {
+        let (told, fairness) = crowd::fire(plan, args.starts_in()).await?;
+        (told, Some(fairness))
+    } else {
+        (load::fire(plan).await?, None)
+    };
     let books = rehearsal.settle(&mut operator, Duration::from_secs(60)).await?;
-    let mut report = verdict::judge(&args, &told, &books);
+    let mut report = verdict::judge(&args, &told, &books, fairness);
     if let Some(server) = server {
         report.server_stopped_cleanly(server.stop().await?);
     }

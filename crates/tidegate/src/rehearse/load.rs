@@ -11,8 +11,10 @@ use std::time::Duration;
 use hdrhistogram::Histogram;
 use hyper::Method;
 use indicatif::{ProgressBar, ProgressStyle};
+use parking_lot::Mutex;
 use tokio::time::Instant;
 
+use super::bots::{earn_pass, is_bot, misbehave};
 use super::client::{Answer, Client};
 
 #[derive(Clone, Debug)]
@@ -24,6 +26,10 @@ pub(super) struct Plan {
     pub(super) quantity: u32,
     pub(super) connections: u32,
     pub(super) rate: Option<u32>,
+    /// Of a hundred visitors so many are scripts.
+    pub(super) bots_percent: usize,
+    /// Passes that buyers have got, for scripts to steal.
+    pub(super) used_passes: Arc<Mutex<Vec<String>>>,
 }
 
 /// What the buyers were told.
@@ -34,6 +40,9 @@ pub(super) struct Told {
     pub(super) accepted: HashMap<String, usize>,
     pub(super) rejected: BTreeMap<String, u64>,
     pub(super) errors: u64,
+    /// What scripts were told, and orders they got.
+    pub(super) turned_away: BTreeMap<String, u64>,
+    pub(super) bots_accepted: u64,
     pub(super) elapsed: Duration,
     /// In microseconds.
     pub(super) latency: Histogram<u64>,
@@ -45,18 +54,20 @@ const RETRY_AFTER: Duration = Duration::from_millis(100);
 const LONGEST_US: u64 = 600_000_000;
 
 impl Told {
-    fn new() -> anyhow::Result<Self> {
+    pub(super) fn new() -> anyhow::Result<Self> {
         Ok(Self {
             attempts: 0,
             accepted: HashMap::new(),
             rejected: BTreeMap::new(),
             errors: 0,
+            turned_away: BTreeMap::new(),
+            bots_accepted: 0,
             elapsed: Duration::ZERO,
             latency: Histogram::new_with_bounds(1, LONGEST_US, 3)?,
         })
     }
 
-    fn note(&mut self, buyer: usize, answer: Option<Answer>, took: Duration) {
+    pub(super) fn note(&mut self, buyer: usize, answer: Option<Answer>, took: Duration) {
         self.attempts += 1;
         let micros = u64::try_from(took.as_micros()).unwrap_or(LONGEST_US);
         self.latency.saturating_record(micros.max(1));
@@ -73,12 +84,34 @@ impl Told {
         }
     }
 
-    fn add(&mut self, other: Self) -> anyhow::Result<()> {
+    /// What one script was told.
+    fn note_bot(&mut self, answer: Option<Answer>) {
+        self.attempts += 1;
+        match answer {
+            Some(answer) if (200..300).contains(&answer.status) => self.bots_accepted += 1,
+            Some(answer) if answer.status < 500 || answer.status == 503 => {
+                *self.turned_away.entry(answer.code()).or_default() += 1;
+            }
+            _ => self.errors += 1,
+        }
+    }
+
+    /// A buyer who was told without having tried.
+    pub(super) fn turned_down(&mut self, why: &str) {
+        self.attempts += 1;
+        *self.rejected.entry(why.to_owned()).or_default() += 1;
+    }
+
+    pub(super) fn add(&mut self, other: Self) -> anyhow::Result<()> {
         self.attempts += other.attempts;
         self.accepted.extend(other.accepted);
         for (code, count) in other.rejected {
             *self.rejected.entry(code).or_default() += count;
         }
+        for (code, count) in other.turned_away {
+            *self.turned_away.entry(code).or_default() += count;
+        }
+        self.bots_accepted += other.bots_accepted;
         self.errors += other.errors;
         self.latency.add(other.latency)?;
         Ok(())
@@ -130,8 +163,14 @@ async fn connection(
         };
         // A buyer's tries come together, on several connections at once: that is what puts a limit to the test.
         let buyer = usize::try_from(number / u64::from(plan.tries))?;
-        let answer = attempt(&mut client, &plan, buyer, number).await;
-        told.note(buyer, answer, arrival.elapsed());
+        if is_bot(&plan, buyer) {
+            for answer in misbehave(&mut client, &plan, buyer).await {
+                told.note_bot(answer);
+            }
+        } else {
+            let answer = attempt(&mut client, &plan, buyer, number).await;
+            told.note(buyer, answer, arrival.elapsed());
+        }
         bar.inc(1);
     }
 }
@@ -139,9 +178,15 @@ async fn connection(
 /// One try of one buyer, until there is a clear answer.
 async fn attempt(client: &mut Client, plan: &Plan, buyer: usize, number: u64) -> Option<Answer> {
     let path = format!("/v1/sales/{}/orders", plan.sale);
-    let body = format!("{{\"quantity\":{}}}", plan.quantity);
     let key = format!("rehearsal-{number}");
     let token = &plan.tokens[buyer];
+    let mut body = format!("{{\"quantity\":{}}}", plan.quantity);
+    if plan.bots_percent > 0 {
+        match earn_pass(client, plan, token).await {
+            Ok(pass) => body = format!("{{\"quantity\":{},\"pass\":\"{pass}\"}}", plan.quantity),
+            Err(answer) => return answer,
+        }
+    }
     let mut last = None;
     for _ in 0..=RETRIES {
         let sent = client.send_as(token, Method::POST, &path, Some(body.clone()), Some(&key)).await;

@@ -28,6 +28,17 @@ pub(super) struct Books {
     pub(super) orders: Vec<Value>,
 }
 
+/// Enough passes that nobody honest goes without, and an admission that takes about ten seconds.
+fn protect(args: &RehearseArgs) -> Value {
+    if args.waiting_room {
+        return json!({"admit_per_s": (args.buyers / 10).max(1), "pass_factor": 100});
+    }
+    if args.bots.is_some() {
+        return json!({"challenge": "pow", "pow_difficulty": 2, "pass_factor": 100, "user_rate_per_s": 20});
+    }
+    json!({})
+}
+
 impl Rehearsal {
     /// Makes the item, the sale and the buyers, and publishes.
     pub(super) async fn set_up(operator: &mut Client, args: &RehearseArgs) -> anyhow::Result<Self> {
@@ -35,10 +46,11 @@ impl Rehearsal {
         let item = json!({"name": "Rehearsal", "price": price});
         let item = operator.expect(201, Method::POST, "/v1/admin/items", Some(&item)).await?;
         let now = Clock::System.now();
+        let starts_at = if args.waiting_room { now + args.starts_in() } else { now - Duration::from_secs(5) };
         let sale = json!({
             "item_id": item["id"], "price": price, "stock": args.stock,
-            "starts_at": (now - Duration::from_secs(5)).to_string(), "ends_at": (now + 24 * HOUR).to_string(),
-            "per_user_limit": args.limit(), "pay_within_s": 24 * 3600,
+            "starts_at": starts_at.to_string(), "ends_at": (now + 24 * HOUR).to_string(),
+            "per_user_limit": args.limit(), "pay_within_s": 24 * 3600, "protect": protect(args),
         });
         let sale = operator.expect(201, Method::POST, "/v1/admin/sales", Some(&sale)).await?;
         let id = sale["id"].as_str().context("the sale has no id")?.to_owned();

@@ -6,6 +6,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::RehearseArgs;
+use super::crowd::Fairness;
 use super::load::Told;
 use super::setup::Books;
 
@@ -32,6 +33,12 @@ pub(super) struct Report {
     unannounced: u64,
     /// Buyers with more than their limit, by the books or by what they were told.
     limit_broken: u64,
+    /// With --bots: what became of the scripts.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    bots: Option<Bots>,
+    /// With --waiting-room: whether the early had equal chances.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    waiting_room: Option<Fairness>,
     /// What the server's own audit found.
     violations: Vec<String>,
     rps: f64,
@@ -42,7 +49,17 @@ pub(super) struct Report {
     verdict: &'static str,
 }
 
-pub(super) fn judge(args: &RehearseArgs, told: &Told, books: &Books) -> Report {
+/// Scripts among the visitors.
+#[derive(Debug, Serialize)]
+struct Bots {
+    visitors: u32,
+    /// Orders and passes they got.
+    accepted: u64,
+    /// Why they were turned away, and how often.
+    turned_away: BTreeMap<String, u64>,
+}
+
+pub(super) fn judge(args: &RehearseArgs, told: &Told, books: &Books, fairness: Option<Fairness>) -> Report {
     let active: Vec<&Value> = books
         .orders
         .iter()
@@ -77,6 +94,12 @@ pub(super) fn judge(args: &RehearseArgs, told: &Told, books: &Books) -> Report {
         lost,
         unannounced,
         limit_broken: above_limit(args, told, &active),
+        bots: args.bots.map(|_| Bots {
+            visitors: args.buyers - args.honest(),
+            accepted: told.bots_accepted,
+            turned_away: told.turned_away.clone(),
+        }),
+        waiting_room: fairness,
         violations,
         rps: round(micros(told.attempts) / elapsed),
         p50_ms: millis(0.5),
@@ -92,7 +115,7 @@ pub(super) fn judge(args: &RehearseArgs, told: &Told, books: &Books) -> Report {
 /// Units that a crowd of this size must have bought.
 fn could_sell(args: &RehearseArgs) -> u64 {
     let orders_each = u64::from(args.tries().min(args.limit() / args.quantity));
-    let wanted = u64::from(args.buyers) * orders_each;
+    let wanted = u64::from(args.honest()) * orders_each;
     wanted.min(u64::from(args.stock / args.quantity)) * u64::from(args.quantity)
 }
 
@@ -132,7 +155,9 @@ impl Report {
     fn decide(&mut self) {
         let broken =
             self.errors + self.oversold + self.undersold + self.lost + self.unannounced + self.limit_broken;
-        let pass = broken == 0 && self.violations.is_empty();
+        let fair = self.waiting_room.as_ref().is_none_or(|fairness| fairness.fair);
+        let kept_out = self.bots.as_ref().is_none_or(|bots| bots.accepted == 0);
+        let pass = broken == 0 && self.violations.is_empty() && fair && kept_out;
         self.verdict = if pass { "pass" } else { "fail" };
     }
 
@@ -161,6 +186,16 @@ impl Report {
         println!("  lost          {:>10}", self.lost);
         println!("  unannounced   {:>10}", self.unannounced);
         println!("  limit broken  {:>10}\n", self.limit_broken);
+        if let Some(bots) = &self.bots {
+            println!("  {} scripts got {} orders or passes; turned away:", bots.visitors, bots.accepted);
+            for (code, count) in &bots.turned_away {
+                println!("    {code:<18} {count:>8}");
+            }
+            println!();
+        }
+        if let Some(room) = &self.waiting_room {
+            println!("  waiting room: {room:?}\n");
+        }
         println!(
             "  {:.0} attempts/s in {:.2} s; half within {:.2} ms, 99 % within {:.2} ms, all within {:.2} ms",
             self.rps, self.elapsed_s, self.p50_ms, self.p99_ms, self.max_ms

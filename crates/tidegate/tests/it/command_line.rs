@@ -139,6 +139,33 @@ async fn a_taken_address_does_not_cost_the_admin_key() {
 }
 
 #[test]
+fn scripts_get_nothing_and_honest_buyers_everything() {
+    let args =
+        ["rehearse", "--stock", "20", "--buyers", "400", "--connections", "32", "--bots", "0.9", "--json"];
+    let output = run(&args, &[]);
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{output:?}"));
+    assert_eq!((output.status.code(), report["verdict"].as_str()), (Some(0), Some("pass")), "{report}");
+    assert_eq!(
+        (&report["sold"], &report["bots"]["accepted"], &report["bots"]["visitors"]),
+        (&20.into(), &0.into(), &360.into())
+    );
+    let turned_away = report["bots"]["turned_away"].as_object().unwrap();
+    for code in ["pass_required", "pass_invalid", "unauthenticated"] {
+        assert!(turned_away.contains_key(code), "{code}: {report}");
+    }
+}
+
+#[test]
+fn a_waiting_room_is_fair() {
+    let args =
+        ["rehearse", "--stock", "100", "--buyers", "400", "--connections", "16", "--waiting-room", "--json"];
+    let output = run(&args, &[]);
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{output:?}"));
+    assert_eq!((output.status.code(), report["verdict"].as_str()), (Some(0), Some("pass")), "{report}");
+    assert_eq!((&report["sold"], &report["waiting_room"]["fair"]), (&100.into(), &true.into()));
+}
+
+#[test]
 fn a_small_rehearsal_passes_in_both_loops() {
     for extra in
         [&["--per-user-limit", "2"][..], &["--rate", "2000"], &["--quantity", "3", "--per-user-limit", "6"]]

@@ -4,6 +4,7 @@
 
 #[path = "../it/crash.rs"]
 mod crash;
+mod flood;
 mod million;
 #[path = "../it/support.rs"]
 #[expect(dead_code, reason = "shared with the shorter tests, which use all of it")]

@@ -1,0 +1,72 @@
+//! Scripts among the buyers: they skip steps, replay what others used, guess and hammer. And what an honest buyer does
+//! instead: solve the challenge, get the pass, order.
+
+use altcha::{Challenge, Payload, SolveChallengeOptions, solve_challenge};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use hyper::Method;
+use serde_json::json;
+
+use super::client::{Answer, Client};
+use super::load::Plan;
+
+/// How often a hammering script asks at once.
+const HAMMER: usize = 5;
+
+/// Bots are spread evenly among the visitors.
+pub(super) fn is_bot(plan: &Plan, buyer: usize) -> bool {
+    buyer % 100 < plan.bots_percent
+}
+
+/// An honest buyer's way to a pass; `Err` with the answer that ended it.
+pub(super) async fn earn_pass(
+    client: &mut Client,
+    plan: &Plan,
+    token: &str,
+) -> Result<String, Option<Answer>> {
+    let path = format!("/v1/sales/{}/challenge", plan.sale);
+    let task = client.send_as(token, Method::GET, &path, None, None).await.map_err(|_| None)?;
+    if task.status != 200 {
+        return Err(Some(task));
+    }
+    let task = task.json();
+    let answer = solve(&task["challenge"]).ok_or(None)?;
+    let body = json!({"challenge_id": task["id"], "answer": answer}).to_string();
+    let path = format!("/v1/sales/{}/passes", plan.sale);
+    let issued = client.send_as(token, Method::POST, &path, Some(body), None).await.map_err(|_| None)?;
+    match issued.json()["pass"].as_str() {
+        Some(pass) => {
+            plan.used_passes.lock().push(pass.to_owned());
+            Ok(pass.to_owned())
+        }
+        None => Err(Some(issued)),
+    }
+}
+
+fn solve(task: &serde_json::Value) -> Option<String> {
+    let challenge: Challenge = serde_json::from_value(task.clone()).ok()?;
+    let solution = solve_challenge(SolveChallengeOptions::new(&challenge)).ok()??;
+    Some(STANDARD.encode(serde_json::to_vec(&Payload { challenge, solution }).ok()?))
+}
+
+/// What one script does; every answer it got.
+pub(super) async fn misbehave(client: &mut Client, plan: &Plan, buyer: usize) -> Vec<Option<Answer>> {
+    let token = plan.tokens[buyer].as_str();
+    let orders = format!("/v1/sales/{}/orders", plan.sale);
+    let passes = format!("/v1/sales/{}/passes", plan.sale);
+    let with_pass = |pass: &str| json!({"quantity": 1, "pass": pass}).to_string();
+    let stolen = plan.used_passes.lock().last().cloned();
+    let (token, path, body, times) = match buyer % 6 {
+        0 => (token, &orders, json!({"quantity": 1}).to_string(), 1),
+        1 => (token, &orders, with_pass(&format!("tp_{}", "0".repeat(104))), 1),
+        2 => (token, &orders, with_pass(stolen.as_deref().unwrap_or("tp_")), 1),
+        3 => (token, &passes, json!({"challenge_id": "tc_00", "answer": "AAAA"}).to_string(), 1),
+        4 => (token, &orders, json!({"quantity": 1}).to_string(), HAMMER),
+        _ => ("nobody", &orders, json!({"quantity": 1}).to_string(), HAMMER),
+    };
+    let mut answers = Vec::with_capacity(times);
+    for _ in 0..times {
+        answers.push(client.send_as(token, Method::POST, path, Some(body.clone()), None).await.ok());
+    }
+    answers
+}
