@@ -4,6 +4,7 @@ mod accounts;
 mod admin_orders;
 mod admin_sales;
 mod browser;
+mod home;
 mod input;
 mod items;
 pub(crate) mod limits;
@@ -26,7 +27,7 @@ use axum::Router;
 use axum::extract::{MatchedPath, Request, State};
 use axum::http::{Method, StatusCode};
 use axum::middleware::{self, Next};
-use axum::response::{IntoResponse, Redirect, Response};
+use axum::response::{IntoResponse, Response};
 use tidegate_core::Rejection;
 use tokio::sync::Semaphore;
 use tower_http::catch_panic::CatchPanicLayer;
@@ -88,7 +89,7 @@ pub fn router(app: Arc<App>, config: &Config) -> Router {
     let docs: Router<Site> = SwaggerUi::new("/docs").url("/openapi.json", api).into();
     router
         .merge(docs)
-        .route("/", axum::routing::get(|| async { Redirect::temporary("/docs") }))
+        .route("/", axum::routing::get(home::home))
         .fallback(async || Problem::new(StatusCode::NOT_FOUND, "not_found", "There is no such address."))
         .method_not_allowed_fallback(async || {
             let detail = "This address does not take this method.";
@@ -98,9 +99,7 @@ pub fn router(app: Arc<App>, config: &Config) -> Router {
             Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", "Something broke here.")
                 .into_response()
         }))
-        .layer(middleware::from_fn_with_state(site.clone(), limits::limit))
-        .layer(middleware::from_fn(browser::headers))
-        .layer(middleware::from_fn_with_state(site.clone(), count))
+        .layer(middleware::from_fn_with_state(site.clone(), around))
         .with_state(site)
 }
 
@@ -155,11 +154,19 @@ impl Site {
     }
 }
 
-async fn count(State(site): State<Site>, request: Request, next: Next) -> Response {
+/// Around every request, in one layer because each costs an allocation: limits before it, headers and counts after it.
+async fn around(State(site): State<Site>, mut request: Request, next: Next) -> Response {
     let started = Instant::now();
     let route = request.extensions().get::<MatchedPath>().map_or("other", MatchedPath::as_str).to_owned();
-    let method = known_method(request.method()).to_owned();
-    let response = next.run(request).await;
+    let method = known_method(request.method());
+    let docs = request.uri().path().starts_with("/docs");
+    let nonce = browser::mark(&mut request);
+    let (mut response, left) = match site.limits.count(&mut request) {
+        Ok(left) => (next.run(request).await, left),
+        Err(refusal) => (Problem::from(refusal).into_response(), Some((0, 0))),
+    };
+    limits::tell(&mut response, left);
+    browser::keep_in(&mut response, nonce, docs);
     let status = response.status().as_u16();
     site.app.metrics.requests.get_or_create(&RequestLabels { route, method, status }).inc();
     site.app.metrics.request_seconds.observe(started.elapsed().as_secs_f64());

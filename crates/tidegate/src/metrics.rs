@@ -14,7 +14,7 @@ use prometheus_client::registry::Registry;
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 pub struct RequestLabels {
     pub route: String,
-    pub method: String,
+    pub method: &'static str,
     pub status: u16,
 }
 

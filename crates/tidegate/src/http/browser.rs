@@ -2,10 +2,10 @@
 
 use axum::extract::Request;
 use axum::http::{HeaderMap, HeaderValue, Method, header};
-use axum::middleware::Next;
 use axum::response::Response;
 
 use super::problem::Problem;
+use crate::chance;
 use crate::ops::Refusal;
 
 /// Bound to this host, over TLS only, by the browser itself.
@@ -50,15 +50,36 @@ const FOR_ANSWERS: &str = "default-src 'none'; frame-ancestors 'none'";
 const FOR_DOCS: &str =
     "default-src 'self'; img-src 'self' data:; style-src 'self' 'unsafe-inline'; frame-ancestors 'none'";
 
+/// What a page of ours marks its scripts and styles with: nothing else runs on it.
+#[derive(Clone, Debug)]
+pub(super) struct Nonce(pub(super) String);
+
+/// Gives a request for a page its nonce.
+pub(super) fn mark(request: &mut Request) -> Option<Nonce> {
+    let path = request.uri().path();
+    if path.starts_with("/v1/") || path.starts_with("/docs") {
+        return None;
+    }
+    let nonce = Nonce(chance::token("", &chance::secret().ok()?[..16]));
+    request.extensions_mut().insert(nonce.clone());
+    Some(nonce)
+}
+
 /// What every answer says to a browser.
-pub(super) async fn headers(request: Request, next: Next) -> Response {
-    let docs = request.uri().path().starts_with("/docs");
-    let mut response = next.run(request).await;
+pub(super) fn keep_in(response: &mut Response, nonce: Option<Nonce>, docs: bool) {
     let headers = response.headers_mut();
-    let policy = if docs { FOR_DOCS } else { FOR_ANSWERS };
-    headers.insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(policy));
+    let page =
+        headers.get(header::CONTENT_TYPE).is_some_and(|kind| kind.as_bytes().starts_with(b"text/html"));
+    let policy = match nonce.filter(|_| page) {
+        Some(Nonce(nonce)) => HeaderValue::from_str(&format!(
+            "default-src 'none'; script-src 'nonce-{nonce}'; style-src 'nonce-{nonce}'; img-src 'self' data:; \
+             connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+        ))
+        .unwrap_or(HeaderValue::from_static(FOR_ANSWERS)),
+        None => HeaderValue::from_static(if docs { FOR_DOCS } else { FOR_ANSWERS }),
+    };
+    headers.insert(header::CONTENT_SECURITY_POLICY, policy);
     headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     headers.insert(header::REFERRER_POLICY, HeaderValue::from_static("same-origin"));
     headers.insert(header::X_FRAME_OPTIONS, HeaderValue::from_static("DENY"));
-    response
 }

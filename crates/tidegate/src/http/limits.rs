@@ -8,19 +8,16 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::extract::{Request, State};
+use axum::extract::Request;
 use axum::http::{HeaderMap, HeaderValue};
-use axum::middleware::Next;
-use axum::response::{IntoResponse, Response};
+use axum::response::Response;
 use governor::clock::{Clock, DefaultClock};
 use governor::middleware::StateInformationMiddleware;
 use governor::state::keyed::DefaultKeyedStateStore;
 use governor::{Quota, RateLimiter};
 use ipnet::IpNet;
 
-use super::Site;
 use super::input::Peer;
-use super::problem::Problem;
 use crate::config::Config;
 use crate::ops::Refusal;
 
@@ -109,26 +106,28 @@ async fn tidy(limits: std::sync::Weak<Limits>) {
     }
 }
 
-pub(super) async fn limit(State(site): State<Site>, mut request: Request, next: Next) -> Response {
-    let limits = &site.limits;
-    let Some(peer) = request.extensions().get::<Peer>().copied() else { return next.run(request).await };
-    let client = limits.client(peer.0, request.headers());
-    request.extensions_mut().insert(Peer(client));
-    if limits.exempt.iter().any(|network| network.contains(&client)) {
-        return next.run(request).await;
-    }
-    let sensitive = request.uri().path().starts_with(SENSITIVE);
-    let taken = Limits::take(limits.all.as_ref(), bucket_of(client)).and_then(|taken| {
-        let strict = limits.sensitive.as_ref().filter(|_| sensitive);
-        Ok(Limits::take(strict, bucket_of(client))?.or(taken))
-    });
-    match taken {
-        Ok(left) => with_headers(next.run(request).await, left),
-        Err(refusal) => with_headers(Problem::from(refusal).into_response(), Some((0, 0))),
+/// What is left of the buckets a request was taken from: their size and content.
+pub(super) type Left = Option<(u32, u32)>;
+
+impl Limits {
+    /// Counts the request, and notes on it whom it is from.
+    pub(super) fn count(&self, request: &mut Request) -> Result<Left, Refusal> {
+        let Some(peer) = request.extensions().get::<Peer>().copied() else { return Ok(None) };
+        let client = self.client(peer.0, request.headers());
+        if client != peer.0 {
+            request.extensions_mut().insert(Peer(client));
+        }
+        if self.exempt.iter().any(|network| network.contains(&client)) {
+            return Ok(None);
+        }
+        let taken = Self::take(self.all.as_ref(), bucket_of(client))?;
+        let strict = self.sensitive.as_ref().filter(|_| request.uri().path().starts_with(SENSITIVE));
+        Ok(Self::take(strict, bucket_of(client))?.or(taken))
     }
 }
 
-fn with_headers(mut response: Response, left: Option<(u32, u32)>) -> Response {
+/// Tells the client.
+pub(super) fn tell(response: &mut Response, left: Left) {
     if let Some((limit, remaining)) = left {
         let headers = response.headers_mut();
         if limit > 0 {
@@ -137,7 +136,6 @@ fn with_headers(mut response: Response, left: Option<(u32, u32)>) -> Response {
         headers.insert("ratelimit-remaining", HeaderValue::from(remaining));
         headers.insert("ratelimit-reset", HeaderValue::from(1));
     }
-    response
 }
 
 #[cfg(test)]

@@ -275,7 +275,78 @@ async fn forged_tokens_get_nobody_in() {
     }
 }
 
-/// A pair made for this test alone.
+#[tokio::test]
+async fn rs256_and_a_jwks_document_work_too() {
+    let rs256 = TestApp::builder()
+        .with("TIDEGATE__JWT__ALGORITHM", "RS256")
+        .with("TIDEGATE__JWT__KEY", RSA_PUBLIC)
+        .start()
+        .await;
+    let key = EncodingKey::from_rsa_pem(RSA_PRIVATE.as_bytes()).unwrap();
+    let good = encode(&Header::new(Algorithm::RS256), &claims(&rs256, "customer-7"), &key).unwrap();
+    let mut client = Client::new(&rs256.url, Some(&good)).unwrap();
+    assert_eq!(client.get("/v1/me").await.unwrap().status, 200);
+    let confused = signed(&claims(&rs256, "customer-7"), RSA_PUBLIC, Algorithm::HS256);
+    let answer = client.send_as(&confused, Method::GET, "/v1/me", None, None).await.unwrap();
+    refused(&answer, 401, "unauthenticated");
+
+    let jwks =
+        json!({"keys": [{"kty": "OKP", "crv": "Ed25519", "alg": "EdDSA", "kid": "one", "x": ED25519_X}]});
+    let app = TestApp::builder()
+        .with("TIDEGATE__JWT__ALGORITHM", "EdDSA")
+        .with("TIDEGATE__JWT__JWKS", &jwks.to_string())
+        .start()
+        .await;
+    let key = EncodingKey::from_ed_pem(ED25519_PRIVATE.as_bytes()).unwrap();
+    for (kid, status) in [("one", 200), ("two", 401)] {
+        let header = Header { kid: Some(kid.into()), ..Header::new(Algorithm::EdDSA) };
+        let token = encode(&header, &claims(&app, "customer-7"), &key).unwrap();
+        let answer = Client::new(&app.url, Some(&token)).unwrap().get("/v1/me").await.unwrap();
+        assert_eq!(answer.status, status, "{kid}");
+    }
+}
+
+/// Pairs made for these tests alone.
+const ED25519_X: &str = "0IinmHRTDVZJjT_A4V8BPMWKIekHlyZiUw9v9otl4Co";
+const RSA_PRIVATE: &str = "-----BEGIN PRIVATE KEY-----
+MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSjAgEAAoIBAQCrjNyG8ZQFuou6
+hoS2l+A5hh4C0eEElSqdE6h4buKLF83uy5pFgqjnAfQYjcInQWQb/gxcfwaHX/Ep
+6wCDeHcdPBSTulGCKFE3QTsRHa13ikaKfKEt8fjXiXsNDaHjOxXQMfW8+nipPLCb
+ZXapWpH7/dOenQsCi3t2BXs/Xg9LLIrh1Zhxx+umMBVqldoAm9I/OuJlMa3TNgtO
+YaqpA2LIO4oRbCiLrE8yOmO18yCd7+z4LhUPnRdoOCcimGhmszGCCrmL+jKR/IJW
+llCNKcgBd2ygkECK/iqm88+KgQ69lZOYhUnErtJQJbakDfT1gWGz5oRmoBroLhHs
+u/ic0EDhAgMBAAECggEAJKaECNp83tpzdsa9fMsmzvNd3wla8yExSPzFrfE2ujO8
+PevGyln3Xt82eLZ0h/F7A1X76xkCWpK/Uc7QvcXTYO4QkV0pg868RztK9MWr5VGn
+73df8hJzsQzAutGyR/s8Fk5OK3ExrSp3qsN7HgRpEvawKv9vNjx5hIX4RloAl3UT
+q9VyLJgndL/MH6r3aWNcZNFzAT5HGIB2g76liaDypg7EOwa3HTiHIBzyaFiGfkIg
+sK+aJI35pCUR2vD4kQjJvEtRkM3L7iFU3K69sQnr3ZqwK1gklnSnbMzjk1U4I5KC
+HqAMCxO6EHPVxlYUkO3SYPNrNnOi+KvKodxPm2vCRwKBgQDUBVWA7lF/3RWK23bf
+/te7M1521rnPOo8P6y0mzoX4m0K/0JwsfVZkUUpk0i+wh5vwo5uR4Sky/k4L7AKl
+Ba8fsNGqhJvGL991ai6sJmV5RSp/MT6wvDtzKRJGN2Rvuiw1kw0e0W8trkJSOX2B
+Eo9w4XE0PWmXMJRSDCoqjP4QpwKBgQDPInhbkJ7yMPNl5pkVTE3J+h6XoEDPmTfO
+q7mGMqngMnxmgDQFhzT5FSLjW7AUCqbUjrWVdAUuNsMGV5TLRLAYtXCSHKdVr3CZ
+JoSUGwGKpqR0uZKGcc+LhSb2TQlEr62uVub22S4f6p0dTr+I/rOtzEqLYBN79+is
+yUSX3VCLNwKBgQCPo815u/ubFL0zhdvThWPCf9rPyEm6C4JA1qOQVvqMoyNlsH8d
+5QxSioBMLdoBTt5m+XC8ND8lPQTDLvHbuy4Z2kExtQWUD3rkoTtdheXZcvKHmWVP
+dzcPnhOzXnO8/fRVl3qcFmesGxLzgd91Qo3Le/Cl47VVqKPTskoe6cZ2oQKBgBde
+ijm6bVRh1XQvuiG/BB+/imgM+oLxhGxaz4mmeagDyik+WaAuCvn3OoJwO8NnGD9v
+AmmkN1lpcENs6iqsyzlebx7tAKwYKRn+UILtMRVVi8Rnk3J7sLDLCwRK2LrZHz1G
+LLS4+A09yRAfbFimc9st61MiOdCIvcWQx55ip82tAoGAT2E/h4mOd1v9lEUjiOC9
+HLYYmTl8BNAOshn3NRVa4nFOyl8ANAB2oRAsGC2Nv1yNaH7yh832p8SDO3ogsp5U
+kVcND6M4i/6TZYR667BgqipWjEzVpiaMStUUyxMApoZE5E55y4a+tEB2/H3RXW45
+35NeBiT0LaoUaBH5TjLwwgU=
+-----END PRIVATE KEY-----
+";
+const RSA_PUBLIC: &str = "-----BEGIN PUBLIC KEY-----
+MIIBIjANBgkqhkiG9w0BAQEFAAOCAQ8AMIIBCgKCAQEAq4zchvGUBbqLuoaEtpfg
+OYYeAtHhBJUqnROoeG7iixfN7suaRYKo5wH0GI3CJ0FkG/4MXH8Gh1/xKesAg3h3
+HTwUk7pRgihRN0E7ER2td4pGinyhLfH414l7DQ2h4zsV0DH1vPp4qTywm2V2qVqR
++/3Tnp0LAot7dgV7P14PSyyK4dWYccfrpjAVapXaAJvSPzriZTGt0zYLTmGqqQNi
+yDuKEWwoi6xPMjpjtfMgne/s+C4VD50XaDgnIphoZrMxggq5i/oykfyCVpZQjSnI
+AXdsoJBAiv4qpvPPioEOvZWTmIVJxK7SUCW2pA309YFhs+aEZqAa6C4R7Lv4nNBA
+4QIDAQAB
+-----END PUBLIC KEY-----
+";
 const ED25519_PRIVATE: &str = "-----BEGIN PRIVATE KEY-----
 MC4CAQAwBQYDK2VwBCIEIJjzhpko9VsuHdrS8j//+5ZZ9Sy2/Fa2KsLL9A7vUeNn
 -----END PRIVATE KEY-----

@@ -170,24 +170,50 @@ async fn a_backlog_beyond_its_bound_is_busy_not_lost() {
     app.sound(&sale, 1000 - accepted, accepted, 0).await;
 }
 
+/// A disk whose syncs take until they are let go.
+#[derive(Clone, Default)]
+struct SlowDisk(Arc<AtomicBool>);
+
+impl Disk for SlowDisk {
+    fn allocate(&self, path: &Path, bytes: u64) -> io::Result<File> {
+        RealDisk.allocate(path, bytes)
+    }
+    fn write(&self, file: &File, at: u64, bytes: &[u8]) -> io::Result<()> {
+        RealDisk.write(file, at, bytes)
+    }
+    fn sync(&self, file: &File) -> io::Result<()> {
+        while self.0.load(Ordering::SeqCst) {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        RealDisk.sync(file)
+    }
+}
+
+#[tokio::test]
+async fn beyond_the_orders_in_flight_a_buyer_is_told_at_once() {
+    let disk = SlowDisk::default();
+    let mut app =
+        TestApp::builder().on(disk.clone()).with("TIDEGATE__HTTP__MAX_ORDERS_IN_FLIGHT", "1").start().await;
+    let sale = app.sale(5, 1).await;
+    let mut buyers = app.buyers(2).await;
+    disk.0.store(true, Ordering::SeqCst);
+    let mut second = buyers.remove(1);
+    let mut first = buyers.remove(0);
+    let waiting = tokio::spawn({
+        let sale = sale.clone();
+        async move { order(&mut first, &sale, 1).await }
+    });
+    while app.counters(&sale).await["queued"] == 0 {
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+    refused(&order(&mut second, &sale, 1).await, 503, "busy");
+    disk.0.store(false, Ordering::SeqCst);
+    assert_eq!(waiting.await.unwrap().status, 201);
+    assert_eq!(order(&mut second, &sale, 1).await.status, 201);
+}
+
 #[tokio::test]
 async fn an_order_that_waits_too_long_is_told_202_and_found_by_its_id() {
-    #[derive(Clone, Default)]
-    struct SlowDisk(Arc<AtomicBool>);
-    impl Disk for SlowDisk {
-        fn allocate(&self, path: &Path, bytes: u64) -> io::Result<File> {
-            RealDisk.allocate(path, bytes)
-        }
-        fn write(&self, file: &File, at: u64, bytes: &[u8]) -> io::Result<()> {
-            RealDisk.write(file, at, bytes)
-        }
-        fn sync(&self, file: &File) -> io::Result<()> {
-            while self.0.load(Ordering::SeqCst) {
-                std::thread::sleep(Duration::from_millis(1));
-            }
-            RealDisk.sync(file)
-        }
-    }
     let disk = SlowDisk::default();
     let mut app =
         TestApp::builder().on(disk.clone()).with("TIDEGATE__SALES__ANSWER_WITHIN_MS", "50").start().await;

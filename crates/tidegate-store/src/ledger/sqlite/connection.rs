@@ -45,6 +45,8 @@ pub(super) fn open_reader(options: &SqliteOptions) -> Result<Connection, LedgerE
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let connection = Connection::open_with_flags(&options.path, flags)?;
         set_up(&connection, READER_CACHE_MB)?;
+        // An audit of millions of rows sorts on disk, not in memory.
+        connection.pragma_update(None, "temp_store", "file")?;
         connection.pragma_update(None, "query_only", true)?;
         Ok(connection)
     };
@@ -53,7 +55,6 @@ pub(super) fn open_reader(options: &SqliteOptions) -> Result<Connection, LedgerE
 
 fn set_up(connection: &Connection, cache_mb: u32) -> rusqlite::Result<()> {
     connection.pragma_update(None, "foreign_keys", true)?;
-    connection.pragma_update(None, "temp_store", "memory")?;
     // Negative: in KiB.
     connection.pragma_update(None, "cache_size", -i64::from(cache_mb) * 1024)?;
     connection.busy_timeout(std::time::Duration::from_secs(5))?;
