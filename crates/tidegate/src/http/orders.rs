@@ -13,7 +13,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::Site;
-use super::input::{Asked, Buyer, Id, Input, PageQuery, bearer, idempotency_key, json, token};
+use super::input::{Asked, Buyer, Id, Input, PageQuery, idempotency_key, json, token};
 use super::problem::Problem;
 use super::shapes::{OrderShape, PageShape};
 use super::terms::Checks;
@@ -103,9 +103,8 @@ async fn replay(
     body: Body,
     refusal: Refusal,
 ) -> Result<Placed, Problem> {
-    let (Ok(Some(key)), Ok(buyer)) = (idempotency_key(headers), site.app.buyer(bearer(headers))) else {
-        return Err(refusal.into());
-    };
+    let Ok(Some(key)) = idempotency_key(headers) else { return Err(refusal.into()) };
+    let Ok(buyer) = site.app.buyer(token(&Method::POST, headers)?) else { return Err(refusal.into()) };
     let Ok(input) = json::<OrderInput>(headers, body, site.bounds).await else { return Err(refusal.into()) };
     let Ok(quantity) = input.check() else { return Err(refusal.into()) };
     match site.app.replay(buyer, id, quantity, key)? {

@@ -42,6 +42,11 @@ pub(super) struct Challenges {
     drawing: Semaphore,
 }
 
+/// A challenge that was answered right and used up for it; `None` where none was asked for.
+#[derive(Debug)]
+#[must_use]
+pub(super) struct Answered(Option<[u8; 16]>);
+
 /// A challenge as the visitor gets it.
 #[derive(Clone, Debug)]
 pub struct Offer {
@@ -81,6 +86,13 @@ impl Challenges {
         Ok(used.insert(nonce, ends).is_none())
     }
 
+    /// The answer led to nothing for want of passes: it may be shown again.
+    fn give_back(&self, answered: Answered) {
+        if let Some(nonce) = answered.0 {
+            self.used.lock().remove(&nonce);
+        }
+    }
+
     /// Uses the challenge up and says whether it was answered right.
     fn check(
         &self,
@@ -89,7 +101,7 @@ impl Challenges {
         id: &str,
         answer: &str,
         now: Moment,
-    ) -> Result<(), Refusal> {
+    ) -> Result<Answered, Refusal> {
         let foreign = denied("challenge_invalid", "This is no challenge of this buyer and sale.");
         let sealed = Sealed::open(&self.key, id).ok_or(foreign.clone())?;
         if (sealed.user, sealed.campaign) != (user.raw(), campaign.raw()) {
@@ -107,7 +119,7 @@ impl Challenges {
             Kind::Image => self.digest_of_text(&sealed.nonce, answer).ct_eq(&sealed.text).into(),
         };
         if right {
-            Ok(())
+            Ok(Answered(Some(sealed.nonce)))
         } else {
             Err(denied("challenge_failed", "The answer is wrong; get a new challenge."))
         }
@@ -200,13 +212,18 @@ impl App {
         user: UserId,
         sale: &Campaign,
         answer: Option<(&str, &str)>,
-    ) -> Result<(), Refusal> {
+    ) -> Result<Answered, Refusal> {
         if sale.protect.challenge == Kind::None {
-            return Ok(());
+            return Ok(Answered(None));
         }
         let (id, answer) = answer
             .ok_or(denied("challenge_required", "This sale asks for a challenge; get one and answer it."))?;
         self.challenges.check(sale.protect.challenge, (user, sale.id), id, answer, self.now())
+    }
+
+    /// The answer led to nothing: it may be shown again.
+    pub(super) fn give_answer_back(&self, answered: Answered) {
+        self.challenges.give_back(answered);
     }
 
     pub(super) fn forget_challenges(&self, now: Moment) {
@@ -250,9 +267,9 @@ mod tests {
     const SALE: CampaignId = CampaignId::from_raw(2);
     const ENDS: Moment = Moment::from_millis(1_000);
 
-    fn code(result: Result<(), Refusal>) -> &'static str {
+    fn code(result: Result<Answered, Refusal>) -> &'static str {
         match result {
-            Ok(()) => "ok",
+            Ok(_) => "ok",
             Err(Refusal::Denied { code, .. }) => code,
             Err(other) => panic!("{other:?}"),
         }

@@ -57,8 +57,8 @@ impl App {
         if self.gate.left(sale.id) == Some(0) {
             return Err(Rejection::SoldOut.into());
         }
-        self.answered(user, sale, answer)?;
-        self.grant_pass(user, sale)
+        let answered = self.answered(user, sale, answer)?;
+        self.grant_pass(user, sale).inspect_err(|_| self.give_answer_back(answered))
     }
 
     /// The gate's pass, sealed.

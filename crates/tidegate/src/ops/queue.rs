@@ -156,8 +156,11 @@ impl App {
             if self.gate.held_by(sale.id, user).is_some_and(|units| units >= sale.per_user_limit) {
                 return Err(Rejection::LimitReached.into());
             }
-            self.answered(user, sale, answer)?;
-            self.ledger.keep_place(sale.id, user, now).await?;
+            let answered = self.answered(user, sale, answer)?;
+            self.ledger
+                .keep_place(sale.id, user, now)
+                .await
+                .inspect_err(|_| self.give_answer_back(answered))?;
             let mut room = room.lock();
             if now >= sale.window.starts_at {
                 self.draw(&mut room.room, sale.id);

@@ -131,6 +131,23 @@ async fn passes_are_limited_to_a_multiple_of_the_stock_and_one_buyer_has_one() {
 }
 
 #[tokio::test]
+async fn an_answer_that_led_to_no_pass_can_be_shown_again() {
+    let mut app = TestApp::start().await;
+    let protect = json!({"challenge": "pow", "pow_difficulty": 1, "pass_factor": 1});
+    let sale = protected(&mut app, 1, protect).await;
+    let mut buyers = app.buyers(2).await;
+    let mut bodies = Vec::new();
+    for buyer in &mut buyers {
+        let task = challenge(buyer, &sale).await;
+        bodies.push(json!({"challenge_id": task["id"], "answer": solve(&task)}));
+    }
+    pass_of(&ask_pass(&mut buyers[0], &sale, &bodies[0]).await);
+    refused(&ask_pass(&mut buyers[1], &sale, &bodies[1]).await, 503, "busy");
+    app.clock.advance(Duration::from_secs(120));
+    pass_of(&ask_pass(&mut buyers[1], &sale, &bodies[1]).await);
+}
+
+#[tokio::test]
 async fn a_forged_pass_is_refused_and_changes_nothing() {
     let mut app = TestApp::start().await;
     let sale = protected(&mut app, 5, json!({"pass": true})).await;
