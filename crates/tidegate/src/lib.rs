@@ -2,6 +2,14 @@
 //!
 //! `http | workers | cli → ops`, never each other; only `embedded` builds backends.
 
+/// Prints a line. Whoever read it may have gone, as `head` does: that ends nothing.
+macro_rules! say {
+    ($($text:tt)*) => {{
+        use std::io::Write;
+        let _ = writeln!(std::io::stdout(), $($text)*);
+    }};
+}
+
 pub mod chance;
 pub mod cli;
 pub mod clock;

@@ -135,7 +135,7 @@ pub async fn run(args: RehearseArgs) -> anyhow::Result<Verdict> {
         report.server_stopped_cleanly(server.stop().await?);
     }
     if args.json {
-        println!("{}", serde_json::to_string(&report)?);
+        say!("{}", serde_json::to_string(&report)?);
     } else {
         report.print();
     }

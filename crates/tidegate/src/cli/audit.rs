@@ -36,20 +36,24 @@ pub(super) async fn run(args: AuditArgs) -> anyhow::Result<Verdict> {
         if !args.json {
             let verdict = if audit.violations.is_empty() { "ok" } else { "BROKEN" };
             let tally = audit.tally;
-            println!(
+            say!(
                 "{id}  {verdict}  {} rows  stock {}  awaiting {}  paid {}  returned {}",
-                audit.checked, tally.stock, tally.awaiting_payment, tally.paid, tally.returned
+                audit.checked,
+                tally.stock,
+                tally.awaiting_payment,
+                tally.paid,
+                tally.returned
             );
             for violation in &audit.violations {
-                println!("               {violation}");
+                say!("               {violation}");
             }
         }
         sales.push(json!({"sale": id, "checked": audit.checked, "violations": audit.violations}));
     }
     if args.json {
-        println!("{}", json!({"ok": ok, "sales": sales}));
+        say!("{}", json!({"ok": ok, "sales": sales}));
     } else {
-        println!(
+        say!(
             "{} sales checked: {}",
             sales.len(),
             if ok { "every promise holds" } else { "promises are broken" }

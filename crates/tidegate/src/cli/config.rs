@@ -32,18 +32,18 @@ pub(super) fn run(args: ConfigArgs) -> anyhow::Result<Verdict> {
     match args.action {
         Action::Check { settings } => {
             settings.load()?;
-            println!("The configuration is sound.");
+            say!("The configuration is sound.");
         }
         Action::Show { settings, json } => {
             let shown = show(&settings.load()?.1);
             if json {
-                println!("{}", serde_json::to_string_pretty(&shown)?);
+                say!("{}", serde_json::to_string_pretty(&shown)?);
             } else {
                 let width =
                     shown.iter().map(|setting| setting.key.len() + setting.value.len()).max().unwrap_or(0);
                 for setting in shown {
                     let gap = width - setting.key.len() - setting.value.len();
-                    println!("{} = {}{}  # {}", setting.key, setting.value, " ".repeat(gap), setting.origin);
+                    say!("{} = {}{}  # {}", setting.key, setting.value, " ".repeat(gap), setting.origin);
                 }
             }
         }

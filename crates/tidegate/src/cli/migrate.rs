@@ -17,6 +17,6 @@ pub(super) fn run(args: MigrateArgs) -> anyhow::Result<Verdict> {
     let (config, _) = args.settings.load()?;
     let _alone = DataDir::lock(&config.data_dir)?;
     SqliteLedger::open(&ledger_options(&config), Box::new(Unobserved))?;
-    println!("The ledger in {} has schema {}.", config.data_dir.display(), schema_version());
+    say!("The ledger in {} has schema {}.", config.data_dir.display(), schema_version());
     Ok(Verdict::Yes)
 }

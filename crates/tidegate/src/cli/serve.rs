@@ -94,31 +94,31 @@ async fn stop_signal() {
 fn announce(config: &Config, opened: &Opened, address: SocketAddr, started: Instant, as_json: bool) {
     let url = format!("http://{address}");
     if as_json {
-        println!("{}", json!({"url": url, "admin_key": opened.new_admin_key, "pid": std::process::id()}));
+        say!("{}", json!({"url": url, "admin_key": opened.new_admin_key, "pid": std::process::id()}));
         return;
     }
     let version = env!("CARGO_PKG_VERSION");
     let took = started.elapsed().as_secs_f64();
-    println!("\n  Tidegate {version} is ready ({took:.1} s)\n");
-    println!("  API       {url}/v1/sales");
-    println!("  Docs      {url}/docs");
-    println!("  Health    {url}/readyz   {url}/metrics");
-    println!("  Data      {} (embedded)", config.data_dir.display());
+    say!("\n  Tidegate {version} is ready ({took:.1} s)\n");
+    say!("  API       {url}/v1/sales");
+    say!("  Docs      {url}/docs");
+    say!("  Health    {url}/readyz   {url}/metrics");
+    say!("  Data      {} (embedded)", config.data_dir.display());
     match &opened.new_admin_key {
         Some(key) => {
-            println!("  Admin key {key}\n            Shown only now: keep it, or set TIDEGATE_ADMIN_KEY.");
+            say!("  Admin key {key}\n            Shown only now: keep it, or set TIDEGATE_ADMIN_KEY.");
         }
-        None if config.admin_key.is_empty() => println!("  Admin key the one printed at the first start"),
-        None => println!("  Admin key from the configuration"),
+        None if config.admin_key.is_empty() => say!("  Admin key the one printed at the first start"),
+        None => say!("  Admin key from the configuration"),
     }
     if config.wants_demo() {
-        println!("  Demo      buyers' tokens: {}", demo::BUYERS.join(", "));
-        println!(
+        say!("  Demo      buyers' tokens: {}", demo::BUYERS.join(", "));
+        say!(
             "            One-time codes are shown in answers. Start with --no-demo where strangers can reach it."
         );
     }
     if config.test_tokens {
-        println!("  Note      load-test buyers may be minted (TIDEGATE_TEST_TOKENS)");
+        say!("  Note      load-test buyers may be minted (TIDEGATE_TEST_TOKENS)");
     }
-    println!();
+    say!();
 }

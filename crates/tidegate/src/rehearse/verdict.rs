@@ -174,35 +174,39 @@ impl Report {
 
     /// For people.
     pub(super) fn print(&self) {
-        println!("\n  Rehearsal: {} units, {} buyers, {} attempts\n", self.stock, self.buyers, self.attempts);
-        println!("  accepted      {:>10}", self.accepted);
+        say!("\n  Rehearsal: {} units, {} buyers, {} attempts\n", self.stock, self.buyers, self.attempts);
+        say!("  accepted      {:>10}", self.accepted);
         for (code, count) in &self.rejected {
-            println!("  {code:<13} {count:>10}");
+            say!("  {code:<13} {count:>10}");
         }
-        println!("  errors        {:>10}\n", self.errors);
-        println!("  sold          {:>10}", self.sold);
-        println!("  oversold      {:>10}", self.oversold);
-        println!("  undersold     {:>10}", self.undersold);
-        println!("  lost          {:>10}", self.lost);
-        println!("  unannounced   {:>10}", self.unannounced);
-        println!("  limit broken  {:>10}\n", self.limit_broken);
+        say!("  errors        {:>10}\n", self.errors);
+        say!("  sold          {:>10}", self.sold);
+        say!("  oversold      {:>10}", self.oversold);
+        say!("  undersold     {:>10}", self.undersold);
+        say!("  lost          {:>10}", self.lost);
+        say!("  unannounced   {:>10}", self.unannounced);
+        say!("  limit broken  {:>10}\n", self.limit_broken);
         if let Some(bots) = &self.bots {
-            println!("  {} scripts got {} orders or passes; turned away:", bots.visitors, bots.accepted);
+            say!("  {} scripts got {} orders or passes; turned away:", bots.visitors, bots.accepted);
             for (code, count) in &bots.turned_away {
-                println!("    {code:<18} {count:>8}");
+                say!("    {code:<18} {count:>8}");
             }
-            println!();
+            say!();
         }
         if let Some(room) = &self.waiting_room {
-            println!("  waiting room: {room:?}\n");
+            say!("  waiting room: {room:?}\n");
         }
-        println!(
+        say!(
             "  {:.0} attempts/s in {:.2} s; half within {:.2} ms, 99 % within {:.2} ms, all within {:.2} ms",
-            self.rps, self.elapsed_s, self.p50_ms, self.p99_ms, self.max_ms
+            self.rps,
+            self.elapsed_s,
+            self.p50_ms,
+            self.p99_ms,
+            self.max_ms
         );
         for violation in &self.violations {
-            println!("  violation: {violation}");
+            say!("  violation: {violation}");
         }
-        println!("\n  verdict: {}\n", self.verdict);
+        say!("\n  verdict: {}\n", self.verdict);
     }
 }

@@ -49,6 +49,14 @@ fn config_show_tells_values_and_origins_without_secrets() {
     assert!(json.as_array().unwrap().iter().any(|setting| setting["key"] == "http.max_body_bytes"));
 }
 
+#[test]
+fn a_reader_who_leaves_early_is_no_failure() {
+    let program = program();
+    let script = format!("{} config show | head -n 1; exit ${{PIPESTATUS[0]}}", program.display());
+    let output = Command::new("bash").args(["-c", &script]).output().unwrap();
+    assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");
+}
+
 #[tokio::test]
 async fn a_second_process_on_the_same_data_is_refused() {
     let directory = tempfile::tempdir().unwrap();
