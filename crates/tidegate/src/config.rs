@@ -6,12 +6,11 @@
 mod layers;
 mod show;
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
+use ipnet::IpNet;
 use serde::Deserialize;
-
-use crate::http::limits::networks;
 
 pub use self::layers::{ConfigError, Flags, Sources, load};
 pub use self::show::{Shown, show};
@@ -188,4 +187,10 @@ impl Config {
         }
         Ok(())
     }
+}
+
+/// Networks in a list with commas; `None` if one is none.
+pub(crate) fn networks(list: &str) -> Option<Vec<IpNet>> {
+    let parts = list.split(',').map(str::trim).filter(|part| !part.is_empty());
+    parts.map(|part| part.parse().ok().or_else(|| part.parse::<IpAddr>().ok().map(IpNet::from))).collect()
 }

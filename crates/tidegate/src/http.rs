@@ -7,7 +7,7 @@ mod browser;
 mod home;
 mod input;
 mod items;
-pub(crate) mod limits;
+mod limits;
 mod listener;
 mod orders;
 mod passes;

@@ -12,6 +12,7 @@ macro_rules! say {
 
 pub mod chance;
 pub mod cli;
+pub mod client;
 pub mod clock;
 pub mod config;
 pub mod demo;

@@ -3,7 +3,6 @@
 //! The verdict rests on two independent accounts: what the server's audit finds, and what every buyer was told.
 
 mod bots;
-pub mod client;
 mod crowd;
 mod load;
 pub mod server;
@@ -16,12 +15,12 @@ use std::time::Duration;
 use anyhow::Context;
 use clap::Args;
 
-use self::client::Client;
 use self::load::Plan;
 use self::server::Server;
 use self::setup::Rehearsal;
 use crate::chance;
 use crate::cli::Verdict;
+use crate::client::Client;
 
 #[derive(Clone, Debug, Args)]
 pub struct RehearseArgs {

@@ -18,7 +18,7 @@ use governor::{Quota, RateLimiter};
 use ipnet::IpNet;
 
 use super::input::Peer;
-use crate::config::Config;
+use crate::config::{Config, networks};
 use crate::ops::Refusal;
 
 type Buckets = RateLimiter<IpAddr, DefaultKeyedStateStore<IpAddr>, DefaultClock, StateInformationMiddleware>;
@@ -77,12 +77,6 @@ impl Limits {
             }
         }
     }
-}
-
-/// Networks in a list with commas; `None` if one is none.
-pub(crate) fn networks(list: &str) -> Option<Vec<IpNet>> {
-    let parts = list.split(',').map(str::trim).filter(|part| !part.is_empty());
-    parts.map(|part| part.parse().ok().or_else(|| part.parse::<IpAddr>().ok().map(IpNet::from))).collect()
 }
 
 /// Somebody with IPv6 has a whole network of addresses: they share a bucket.

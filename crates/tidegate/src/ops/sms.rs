@@ -7,9 +7,9 @@ use serde_json::json;
 use tokio::sync::Semaphore;
 
 use crate::chance::{self, digest, keyed};
+use crate::client::Client;
 use crate::clock::Clock;
 use crate::config::{self, SmsKind};
-use crate::rehearse::client::Client;
 
 /// Calls to the webhook at a time; codes beyond that are not sent, and their owners ask again.
 const MAX_SENDING: usize = 64;

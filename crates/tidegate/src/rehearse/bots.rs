@@ -7,8 +7,8 @@ use base64::engine::general_purpose::STANDARD;
 use hyper::Method;
 use serde_json::json;
 
-use super::client::{Answer, Client};
 use super::load::Plan;
+use crate::client::{Answer, Client};
 
 /// How often a hammering script asks at once.
 const HAMMER: usize = 5;

@@ -12,8 +12,8 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use super::client::Client;
 use super::load::{Plan, Told};
+use crate::client::Client;
 
 /// Arrivals are looked at in this many groups.
 const GROUPS: usize = 10;

@@ -15,7 +15,7 @@ use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use super::bots::{earn_pass, is_bot, misbehave};
-use super::client::{Answer, Client};
+use crate::client::{Answer, Client};
 
 #[derive(Clone, Debug)]
 pub(super) struct Plan {

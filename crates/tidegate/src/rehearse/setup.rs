@@ -7,7 +7,7 @@ use hyper::Method;
 use serde_json::{Value, json};
 
 use super::RehearseArgs;
-use super::client::Client;
+use crate::client::Client;
 use crate::clock::Clock;
 
 /// Tokens asked for in one call.

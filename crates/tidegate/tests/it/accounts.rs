@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use hyper::Method;
 use jsonwebtoken::{Algorithm, EncodingKey, Header, encode};
 use serde_json::{Value, json};
-use tidegate::rehearse::client::{Answer, Client};
+use tidegate::client::{Answer, Client};
 
 use crate::support::{TestApp, refused};
 

@@ -3,7 +3,7 @@
 use std::process::{Command, Output};
 
 use serde_json::Value;
-use tidegate::rehearse::client::Client;
+use tidegate::client::Client;
 use tidegate::rehearse::server::Server;
 
 use crate::support::{ADMIN_KEY, program};

@@ -10,8 +10,8 @@ use std::time::Duration;
 use hyper::Method;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
+use tidegate::client::Client;
 use tidegate::clock::Clock;
-use tidegate::rehearse::client::Client;
 use tidegate::rehearse::server::Server;
 
 use crate::support::{ADMIN_KEY, program};

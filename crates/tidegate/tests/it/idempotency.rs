@@ -2,7 +2,7 @@
 
 use hyper::Method;
 use serde_json::json;
-use tidegate::rehearse::client::{Answer, Client};
+use tidegate::client::{Answer, Client};
 
 use crate::support::{TestApp, cancel, refused};
 

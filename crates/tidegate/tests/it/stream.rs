@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use hyper::Method;
 use serde_json::json;
-use tidegate::rehearse::client::Client;
+use tidegate::client::Client;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
 use tokio::sync::mpsc;

@@ -116,7 +116,7 @@ async fn secrets_are_not_in_the_ledger() {
     let sale = app.sale(2, 1).await;
     let minted = app.operator.post("/v1/admin/tokens", &json!({"count": 1})).await.unwrap().json();
     let token = minted["tokens"][0].as_str().unwrap().to_owned();
-    let mut buyer = tidegate::rehearse::client::Client::new(&app.url, Some(&token)).unwrap();
+    let mut buyer = tidegate::client::Client::new(&app.url, Some(&token)).unwrap();
     bought(&mut buyer, &sale, 1).await;
     app.sound(&sale, 1, 1, 0).await;
     let data = app.data_dir();

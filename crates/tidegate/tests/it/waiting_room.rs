@@ -5,7 +5,7 @@ use std::time::Duration;
 use hyper::Method;
 use serde_json::{Value, json};
 use tidegate::chance::{digest, token};
-use tidegate::rehearse::client::Client;
+use tidegate::client::Client;
 
 use crate::support::{TestApp, order, refused};
 

@@ -7,8 +7,8 @@ use std::time::Duration;
 use hdrhistogram::Histogram;
 use hyper::Method;
 use serde_json::json;
+use tidegate::client::Client;
 use tidegate::clock::Clock;
-use tidegate::rehearse::client::Client;
 use tidegate::rehearse::server::Server;
 use tokio::time::Instant;
 
