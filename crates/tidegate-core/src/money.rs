@@ -18,7 +18,7 @@ pub struct NotACurrency;
 impl Currency {
     pub fn as_str(&self) -> &str {
         // Only ASCII letters get in: see from_str.
-        std::str::from_utf8(&self.0).unwrap_or("XXX")
+        std::str::from_utf8(&self.0).unwrap_or_default()
     }
 }
 

@@ -220,11 +220,8 @@ impl App {
     ) -> Result<IssuedPass, Refusal> {
         match room.passes.get(&user) {
             Some(pass) if pass.expires_at > now => Ok(pass.clone()),
-            Some(_) => {
-                room.passes.remove(&user);
-                room.room.leave(user);
-                Err(denied("place_expired", "The pass was not used in time; join again."))
-            }
+            // The next round of admission takes the place away, here and in the ledger.
+            Some(_) => Err(denied("place_expired", "The pass was not used in time; join again.")),
             None => {
                 let pass = self.grant_pass(user, sale)?;
                 room.passes.insert(user, pass.clone());

@@ -120,6 +120,24 @@ async fn two_browsers_of_one_account_hold_one_place_and_whoever_leaves_is_skippe
 }
 
 #[tokio::test]
+async fn a_pass_that_was_not_used_in_time_costs_the_place() {
+    let mut app = TestApp::start().await;
+    let sale = room(&mut app, 100).await;
+    let mut buyer = app.buyer().await;
+    app.clock.advance(Duration::from_secs(60));
+    join(&mut buyer, &sale).await;
+    app.app.admit_all().await.unwrap();
+    pass_time(&app, 1).await;
+    assert_eq!(place(&mut buyer, &sale).await["state"], "admitted");
+    app.clock.advance(Duration::from_secs(120));
+    refused(&buyer.get(&format!("/v1/sales/{sale}/queue")).await.unwrap(), 403, "place_expired");
+    app.app.admit_all().await.unwrap();
+    refused(&buyer.get(&format!("/v1/sales/{sale}/queue")).await.unwrap(), 404, "not_found");
+    let again = join(&mut buyer, &sale).await;
+    assert_eq!((&again["state"], &again["position"]), (&json!("waiting"), &json!(1)));
+}
+
+#[tokio::test]
 async fn those_without_hope_are_told() {
     let mut app = TestApp::start().await;
     let sale = room(&mut app, 1).await;
