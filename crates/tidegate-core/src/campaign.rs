@@ -1,13 +1,15 @@
-//! A campaign: a window in time, its pool, its protections, and the states it goes through.
+//! A campaign: a sale or a draw. A window in time, its pool, its protections, and the states it goes through.
 //!
-//! draft → in review → approved → live ⇄ paused → closed, and closed → live by reopening. A transition consumes
-//! the campaign and gives back the next, or says why not.
+//! draft → in review → approved → live ⇄ paused → closed, and a closed sale → live by reopening; a closed draw has
+//! revealed its seed and stays closed. A transition consumes the campaign and gives back the next, or says why not.
+
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
 use crate::pool::Door;
 use crate::words::words;
-use crate::{CampaignId, ItemId, Moment, Money, Slot};
+use crate::{CampaignId, Draw, ItemId, Moment, Money, Slot};
 
 words! {
     /// Where a campaign stands with its operators.
@@ -75,18 +77,41 @@ impl Default for Protect {
     }
 }
 
+/// What a sale is besides a campaign.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sale {
+    pub item: ItemId,
+    pub price: Money,
+    pub pay_within_s: u32,
+}
+
+/// What a campaign's slots are given for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Kind {
+    Sale(Sale),
+    Draw(Arc<Draw>),
+}
+
+impl Kind {
+    pub const fn noun(&self) -> &'static str {
+        match self {
+            Self::Sale(_) => "sale",
+            Self::Draw(_) => "draw",
+        }
+    }
+}
+
 #[derive(Clone, Debug, PartialEq)]
 pub struct Campaign {
     pub id: CampaignId,
-    pub item: ItemId,
-    pub price: Money,
-    /// Units for sale: those that exist less those withdrawn.
+    pub kind: Kind,
+    /// Units or seats: those that exist less those withdrawn.
     pub stock: u32,
     /// The highest slot.
     pub top: Slot,
     pub window: Window,
+    /// Units, or plays, one user may have.
     pub per_user_limit: u32,
-    pub pay_within_s: u32,
     pub shards: u32,
     pub protect: Protect,
     pub state: CampaignState,
@@ -157,7 +182,7 @@ impl Campaign {
             (Live, Step::Pause) => Paused,
             (Paused, Step::Resume) => Live,
             (Live | Paused, Step::Close) => Closed,
-            (Closed, Step::Reopen { ends_at }) => {
+            (Closed, Step::Reopen { ends_at }) if matches!(self.kind, Kind::Sale(_)) => {
                 if ends_at <= now || ends_at <= self.window.starts_at {
                     return Err(StepRefused::BadEnd);
                 }
@@ -192,6 +217,20 @@ impl Campaign {
         }
     }
 
+    pub fn sale(&self) -> Option<&Sale> {
+        match &self.kind {
+            Kind::Sale(sale) => Some(sale),
+            Kind::Draw(_) => None,
+        }
+    }
+
+    pub fn draw(&self) -> Option<&Arc<Draw>> {
+        match &self.kind {
+            Kind::Draw(draw) => Some(draw),
+            Kind::Sale(_) => None,
+        }
+    }
+
     pub fn is_published(&self) -> bool {
         matches!(self.state, CampaignState::Live | CampaignState::Paused | CampaignState::Closed)
     }
@@ -207,13 +246,15 @@ mod tests {
     fn campaign(state: CampaignState) -> Campaign {
         Campaign {
             id: CampaignId::from_raw(1),
-            item: ItemId::from_raw(2),
-            price: Money { amount: 100, currency: "CNY".parse().unwrap() },
+            kind: Kind::Sale(Sale {
+                item: ItemId::from_raw(2),
+                price: Money { amount: 100, currency: "CNY".parse().unwrap() },
+                pay_within_s: 60,
+            }),
             stock: 5,
             top: 5,
             window: Window { starts_at: START, ends_at: END },
             per_user_limit: 1,
-            pay_within_s: 60,
             shards: 1,
             protect: Protect::default(),
             state,
@@ -252,6 +293,20 @@ mod tests {
              approved refuse draft\napproved publish live\nlive pause paused\nlive close closed\n\
              paused resume live\npaused close closed\nclosed reopen live\n"
         );
+    }
+
+    /// Its seed is known by then.
+    #[test]
+    fn a_closed_draw_stays_closed() {
+        let draw = Draw {
+            name: "A draw".into(),
+            strategy: crate::draw::Strategy::Single,
+            prizes: vec![],
+            seed: [0; 32],
+        };
+        let closed = Campaign { kind: Kind::Draw(Arc::new(draw)), ..campaign(CampaignState::Closed) };
+        let reopen = Step::Reopen { ends_at: Moment::from_millis(9_000_000) };
+        assert!(matches!(closed.step(reopen, START), Err(StepRefused::WrongState { .. })));
     }
 
     #[test]

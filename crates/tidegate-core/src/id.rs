@@ -31,8 +31,31 @@ id! {
     ItemId
     /// A sale or a draw; also the name of its pool.
     CampaignId
-    /// A claim and the order it becomes.
+    /// A claim; also the number of the order or play it becomes.
+    ClaimId
+    /// An order.
     OrderId
+    /// A play.
+    PlayId
+    /// A draw, as the outside knows it: a campaign.
+    DrawId
+    /// A delivery.
+    DeliveryId
+    /// A webhook.
+    WebhookId
+}
+
+impl CampaignId {
+    /// The draw it is to the outside.
+    pub const fn as_draw(self) -> DrawId {
+        DrawId(self.0)
+    }
+}
+
+impl DrawId {
+    pub const fn campaign(self) -> CampaignId {
+        CampaignId(self.0)
+    }
 }
 
 /// 2024-01-01T00:00:00Z: 41 bits of milliseconds from here last until 2093.

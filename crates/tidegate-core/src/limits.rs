@@ -20,3 +20,13 @@ pub const MAX_DESCRIPTION: usize = 5_000;
 pub const MAX_URL: usize = 2_000;
 /// Characters of an idempotency key.
 pub const MAX_IDEMPOTENCY_KEY: usize = 255;
+/// Prizes of one draw.
+pub const MAX_PRIZES: usize = 50;
+/// Characters of a prize's text, or of what a coupon is called at the merchant's.
+pub const MAX_CONTENT: usize = 2_000;
+/// Characters of one code.
+pub const MAX_CODE: usize = 200;
+/// Characters of the seed a player may bring.
+pub const MAX_CLIENT_SEED: usize = 64;
+/// Characters of one line of an address.
+pub const MAX_ADDRESS_LINE: usize = 200;

@@ -9,7 +9,10 @@ use std::collections::BTreeSet;
 use hashbrown::HashMap;
 
 use crate::pass::Passes;
-use crate::{Moment, Pass, PassRules, Rejection, Shown, Slot, Slots, StockChange, StockEntry, UserId};
+use crate::{
+    Claim, ClaimRequest, Moment, Pass, PassRules, PrizeNumber, PrizeSeed, PrizeStock, Rejection, Shown, Slot,
+    Slots, StockChange, StockEntry, UserId, Wanted,
+};
 
 /// Whether claims are taken at all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,6 +34,8 @@ pub struct Seed {
     pub users: Vec<(UserId, u32)>,
     /// The last entry of the stock log that the look includes.
     pub applied: u64,
+    /// A draw's prizes.
+    pub prizes: Option<PrizeSeed>,
 }
 
 /// What following one log entry did.
@@ -63,12 +68,13 @@ pub struct Pool {
     returned: BTreeSet<Slot>,
     users: HashMap<UserId, u32>,
     passes: Passes,
+    prizes: Option<PrizeStock>,
     applied: u64,
 }
 
 impl Pool {
     pub fn from_seed(seed: Seed) -> Self {
-        let Seed { epoch, door, top, taken, users, applied } = seed;
+        let Seed { epoch, door, top, taken, users, applied, prizes } = seed;
         assert!(taken.is_sorted_by(|a, b| a < b), "taken slots come once each, in order");
         let next = taken.last().map_or(1, |last| last + 1);
         assert!(next <= top + 1, "slot {} is taken but only {top} exist", next - 1);
@@ -79,7 +85,31 @@ impl Pool {
             expected = slot + 1;
         }
         let users = users.into_iter().collect();
-        Self { epoch, version: 0, door, top, next, returned, users, passes: Passes::default(), applied }
+        let prizes = prizes.map(PrizeStock::from_seed);
+        Self {
+            epoch,
+            version: 0,
+            door,
+            top,
+            next,
+            returned,
+            users,
+            passes: Passes::default(),
+            prizes,
+            applied,
+        }
+    }
+
+    /// Decides a claim: the slots, and for a play what its seat wins. A rejection changes nothing.
+    pub fn decide(&mut self, request: ClaimRequest) -> Result<Claim, Rejection> {
+        let slots = self.claim(request.user, request.quantity, request.limit, request.shown)?;
+        let prize = match (&request.wanted, &mut self.prizes) {
+            (Wanted::Play { client_seed }, Some(prizes)) => {
+                slots.iter().next().and_then(|seat| prizes.take(seat, client_seed))
+            }
+            _ => None,
+        };
+        Ok(request.granted(slots, prize, self.epoch, self.version))
     }
 
     /// Takes `quantity` slots for `user`, all or none, and spends the pass that was shown. A rejection changes nothing.
@@ -140,8 +170,8 @@ impl Pool {
     }
 
     /// Gives back what a claim took and nothing has recorded: the claim never happened.
-    pub fn undo(&mut self, user: UserId, slots: &Slots) {
-        self.give_back(user, slots);
+    pub fn undo(&mut self, claim: &Claim) {
+        self.give_back(claim.user, &claim.slots, claim.prize());
         self.version += 1;
     }
 
@@ -155,7 +185,7 @@ impl Pool {
         }
         match &entry.change {
             StockChange::Restock { top } => self.top = (*top).max(self.top),
-            StockChange::Return { user, slots } => self.give_back(*user, slots),
+            StockChange::Return { user, slots, prize } => self.give_back(*user, slots, *prize),
             StockChange::Withdraw { top, slots } => {
                 assert!(self.next <= top + 1, "only slots that were never taken are cut off the top");
                 self.top = *top;
@@ -205,6 +235,11 @@ impl Pool {
         self.users.get(&user).copied()
     }
 
+    /// What is left of each of a draw's prizes.
+    pub fn prizes_left(&self) -> &[u32] {
+        self.prizes.as_ref().map_or(&[], PrizeStock::left)
+    }
+
     pub fn epoch(&self) -> u32 {
         self.epoch
     }
@@ -227,7 +262,7 @@ impl Pool {
         slot
     }
 
-    fn give_back(&mut self, user: UserId, slots: &Slots) {
+    fn give_back(&mut self, user: UserId, slots: &Slots, prize: Option<PrizeNumber>) {
         for slot in slots.iter() {
             assert!((1..self.next).contains(&slot), "slot {slot} was never taken");
             assert!(self.returned.insert(slot), "slot {slot} is free already");
@@ -236,6 +271,9 @@ impl Pool {
         assert!(*units >= slots.units(), "a user cannot return more than they hold");
         *units -= slots.units();
         self.passes.units_returned(slots.units());
+        if let (Some(prizes), Some(prize)) = (&mut self.prizes, prize) {
+            prizes.give_back(prize);
+        }
     }
 }
 
@@ -251,7 +289,23 @@ mod tests {
             taken: vec![],
             users: vec![],
             applied: 0,
+            prizes: None,
         })
+    }
+
+    fn request(id: u64, buyer: u64, wanted: Wanted) -> ClaimRequest {
+        let created_at = Moment::from_millis(0);
+        ClaimRequest {
+            id: crate::ClaimId::from_raw(id),
+            user: user(buyer),
+            campaign: crate::CampaignId::from_raw(1),
+            quantity: 1,
+            limit: 1,
+            created_at,
+            key: None,
+            shown: Shown::NotNeeded,
+            wanted,
+        }
     }
 
     fn user(n: u64) -> UserId {
@@ -285,7 +339,7 @@ mod tests {
     fn a_return_applied_twice_counts_once() {
         let mut pool = pool(1);
         let slots = pool.claim(user(1), 1, 1, Shown::NotNeeded).unwrap();
-        let entry = StockEntry { seq: 1, change: StockChange::Return { user: user(1), slots } };
+        let entry = StockEntry { seq: 1, change: StockChange::Return { user: user(1), slots, prize: None } };
         assert_eq!(pool.follow(&entry), Followed::Applied);
         assert_eq!(pool.follow(&entry), Followed::Already);
         assert_eq!(pool.free(), 1);
@@ -303,14 +357,45 @@ mod tests {
     #[test]
     fn a_withdrawal_takes_free_units_only_and_can_be_undone() {
         let mut pool = pool(3);
-        let first = pool.claim(user(1), 1, 1, Shown::NotNeeded).unwrap();
+        let price = crate::Money { amount: 1, currency: "CNY".parse().unwrap() };
+        let order = Wanted::Order { unit_price: price, pay_by: Moment::from_millis(1) };
+        let first = pool.decide(request(1, 1, order)).unwrap();
         pool.claim(user(2), 1, 1, Shown::NotNeeded).unwrap();
-        pool.undo(user(1), &first);
+        pool.undo(&first);
         let withdrawal = pool.withdraw(9);
         assert_eq!((withdrawal.units, withdrawal.top, withdrawal.slots.to_string()), (2, 2, "1".into()));
         assert_eq!(pool.free(), 0);
         pool.put_back(withdrawal);
         assert_eq!(pool.free(), 2);
+    }
+
+    #[test]
+    fn a_seat_and_its_prize_are_taken_together_and_come_back_together() {
+        let prize = crate::Prize {
+            name: "A prize".into(),
+            kind: crate::draw::PrizeKind::Text,
+            odds: 1_000_000_000,
+            stock: 1,
+            grant: crate::draw::Grant::Instant,
+            content: String::new(),
+        };
+        let draw = crate::Draw {
+            name: "A draw".into(),
+            strategy: crate::draw::Strategy::Single,
+            prizes: vec![prize],
+            seed: [1; 32],
+        };
+        let mut pool = pool(3);
+        pool.prizes = Some(PrizeStock::from_seed(PrizeSeed { draw: draw.into(), seats: 3, taken: vec![0] }));
+        let mut play = |pool: &mut Pool, id| {
+            pool.decide(request(id, id, Wanted::Play { client_seed: String::new() })).unwrap()
+        };
+        let won = play(&mut pool, 1);
+        assert_eq!((won.prize(), pool.prizes_left(), pool.free()), (Some(1), &[0][..], 2));
+        assert_eq!(play(&mut pool, 2).prize(), None, "it is gone");
+        pool.undo(&won);
+        assert_eq!((pool.prizes_left(), pool.free()), (&[1][..], 2));
+        assert_eq!(play(&mut pool, 3).prize(), Some(1));
     }
 
     #[test]

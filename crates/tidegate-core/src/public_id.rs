@@ -8,7 +8,7 @@ use std::hash::Hasher;
 
 use siphasher::sip::SipHasher24;
 
-use crate::{CampaignId, ItemId, OrderId, UserId};
+use crate::{CampaignId, DeliveryId, DrawId, ItemId, OrderId, PlayId, UserId, WebhookId};
 
 const ALPHABET: &[u8; 32] = b"0123456789ABCDEFGHJKMNPQRSTVWXYZ";
 const LENGTH: usize = 13;
@@ -79,6 +79,10 @@ pub struct PublicIds {
     item: Permutation,
     campaign: Permutation,
     order: Permutation,
+    draw: Permutation,
+    play: Permutation,
+    delivery: Permutation,
+    webhook: Permutation,
 }
 
 macro_rules! kinds {
@@ -106,7 +110,10 @@ pub trait Public: Copy {
     fn parse(text: &str, ids: &PublicIds) -> Option<Self>;
 }
 
-kinds! { user UserId item ItemId campaign CampaignId order OrderId }
+kinds! {
+    user UserId item ItemId campaign CampaignId order OrderId draw DrawId play PlayId delivery DeliveryId
+    webhook WebhookId
+}
 
 #[cfg(test)]
 mod tests {

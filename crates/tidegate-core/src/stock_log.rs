@@ -3,7 +3,7 @@
 //! The ledger writes it in the same transaction as its cause; the gate follows it. Applying an entry twice
 //! changes nothing.
 
-use crate::{Slot, Slots, UserId};
+use crate::{PrizeNumber, Slot, Slots, UserId};
 
 /// One numbered entry of a pool's log.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,8 +17,8 @@ pub struct StockEntry {
 pub enum StockChange {
     /// Slots up to `top` exist from now on.
     Restock { top: Slot },
-    /// `user` gave these slots back: cancelled, expired, refunded or rejected.
-    Return { user: UserId, slots: Slots },
+    /// `user` gave these slots back: cancelled, expired, refunded or rejected; and the prize that came with them.
+    Return { user: UserId, slots: Slots, prize: Option<PrizeNumber> },
     /// Slots above `top`, and these, are no longer for sale.
     Withdraw { top: Slot, slots: Slots },
 }

@@ -40,7 +40,15 @@ struct Model {
 
 impl Model {
     fn new(stock: u32) -> Self {
-        let seed = Seed { epoch: 1, door: Door::Open, top: stock, taken: vec![], users: vec![], applied: 0 };
+        let seed = Seed {
+            epoch: 1,
+            door: Door::Open,
+            top: stock,
+            taken: vec![],
+            users: vec![],
+            applied: 0,
+            prizes: None,
+        };
         Self { pool: Pool::from_seed(seed), top: stock, held: BTreeMap::new(), claims: vec![], seq: 0 }
     }
 
@@ -91,7 +99,7 @@ impl Model {
                 for slot in slots.iter() {
                     self.held.remove(&slot);
                 }
-                let entry = self.log(StockChange::Return { user, slots });
+                let entry = self.log(StockChange::Return { user, slots, prize: None });
                 if again {
                     assert_eq!(self.pool.follow(&entry), Followed::Already);
                 }
@@ -129,6 +137,7 @@ impl Model {
             taken: self.held.keys().copied().collect(),
             users: users.into_iter().collect(),
             applied: self.seq,
+            prizes: None,
         });
     }
 }

@@ -3,13 +3,14 @@
 //! A backend calls the suite's `all` from its tests with a way to make a fresh one; a failing claim panics
 //! with the sentence it breaks.
 
+pub mod draws;
 pub mod gate;
 pub mod intake;
 pub mod ledger;
 
 use tidegate_core::{
-    Campaign, CampaignId, CampaignState, Claim, ClaimRequest, Item, ItemId, Moment, Money, OrderId, Protect,
-    Shown, UserId, Window,
+    Campaign, CampaignId, CampaignState, Claim, ClaimId, ClaimRequest, Item, ItemId, Kind, Moment, Money,
+    Protect, Sale, Shown, UserId, Wanted, Window,
 };
 
 /// A moment in the middle of every sample's window.
@@ -41,13 +42,11 @@ pub fn campaign(stock: u32, per_user_limit: u32) -> Campaign {
     let hour = std::time::Duration::from_secs(3600);
     Campaign {
         id: CAMPAIGN,
-        item: ITEM,
-        price: price(),
+        kind: Kind::Sale(Sale { item: ITEM, price: price(), pay_within_s: 60 }),
         stock,
         top: stock,
         window: Window { starts_at: NOW - hour, ends_at: NOW + hour },
         per_user_limit,
-        pay_within_s: 60,
         shards: 1,
         protect: Protect::default(),
         state: CampaignState::Live,
@@ -64,21 +63,20 @@ pub fn user(number: u64) -> UserId {
 
 pub fn request(order: u64, buyer: u64, quantity: u32, limit: u32) -> ClaimRequest {
     ClaimRequest {
-        order: OrderId::from_raw(order),
+        id: ClaimId::from_raw(order),
         user: user(buyer),
         campaign: CAMPAIGN,
         quantity,
         limit,
-        unit_price: price(),
         created_at: NOW,
-        pay_by: NOW + std::time::Duration::from_secs(60),
         key: None,
         shown: Shown::NotNeeded,
+        wanted: Wanted::Order { unit_price: price(), pay_by: NOW + std::time::Duration::from_secs(60) },
     }
 }
 
 /// A claim as a gate of epoch 1 would grant it.
 pub fn claim(order: u64, buyer: u64, slots: &[u32]) -> Claim {
     let quantity = u32::try_from(slots.len()).unwrap_or(u32::MAX);
-    request(order, buyer, quantity, u32::MAX).granted(slots.iter().copied().collect(), 1, order)
+    request(order, buyer, quantity, u32::MAX).granted(slots.iter().copied().collect(), None, 1, order)
 }

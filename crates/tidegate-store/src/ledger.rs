@@ -10,11 +10,12 @@ use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
 
+use tidegate_core::dealer::Hash;
 use tidegate_core::order::WrongState;
 use tidegate_core::pool::Withdrawal;
 use tidegate_core::{
-    Campaign, CampaignId, Claim, IdempotencyKey, Item, Moment, Money, Order, OrderId, Rejection, Seed,
-    StockEntry, UserId,
+    Campaign, CampaignId, Claim, DeliveryId, DeliveryState, IdempotencyKey, Item, Moment, Money, Order,
+    OrderId, Play, PlayId, Rejection, Seed, StockEntry, UserId, WaitsFor, WebhookId,
 };
 
 use crate::intake::Position;
@@ -55,9 +56,10 @@ impl fmt::Display for Actor {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Recorded {
     Order,
+    Play,
     /// It was recorded before.
     Known,
-    /// It could not become an order; its buyer sees why.
+    /// It could become neither; its buyer sees why.
     Rejected(Rejection),
 }
 
@@ -114,6 +116,47 @@ impl Page {
     pub const ALL: Self = Self { before: None, limit: u32::MAX };
 }
 
+/// How far a draw's history goes: plays, and the hash after the last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct History {
+    pub plays: u64,
+    pub hash: Hash,
+}
+
+/// Who takes a delivery.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Target {
+    /// This program itself: texts, codes and the announcement of goods.
+    Here,
+    /// The merchant: coupons.
+    Merchant,
+    Webhook(WebhookId),
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Delivery {
+    pub id: DeliveryId,
+    pub target: Target,
+    /// `text`, `code`, `coupon`, `goods` or `webhook`.
+    pub kind: String,
+    pub campaign: Option<CampaignId>,
+    pub play: Option<PlayId>,
+    /// The number of the event in the outbox.
+    pub event: Option<u64>,
+    pub state: DeliveryState,
+    pub waits_for: Option<WaitsFor>,
+    pub tries: u32,
+    /// When it is tried next.
+    pub due_at: Moment,
+    pub error: Option<String>,
+    /// What the winner got: the text, the code, what the merchant said.
+    pub content: Option<String>,
+    /// Where goods go, as JSON.
+    pub address: Option<String>,
+    pub created_at: Moment,
+    pub updated_at: Moment,
+}
+
 /// The part of a ledger that the agreement with the gate rests on.
 pub trait Ledger: Send + Sync + 'static {
     fn create_item(
@@ -122,9 +165,11 @@ pub trait Ledger: Send + Sync + 'static {
         remember: Option<Remember>,
     ) -> impl Future<Output = Result<(), LedgerError>> + Send;
 
+    /// Creates a draft; `codes` are those of a draw's prizes, prize by prize.
     fn create_campaign(
         &self,
         campaign: Campaign,
+        codes: Vec<Vec<String>>,
         remember: Option<Remember>,
     ) -> impl Future<Output = Result<(), LedgerError>> + Send;
 
@@ -191,6 +236,18 @@ pub trait Ledger: Send + Sync + 'static {
         user: UserId,
         key: IdempotencyKey,
     ) -> impl Future<Output = Result<Option<Order>, LedgerError>> + Send;
+
+    fn play(&self, id: PlayId) -> impl Future<Output = Result<Option<Play>, LedgerError>> + Send;
+
+    /// How far a draw's history goes.
+    fn history(&self, draw: CampaignId) -> impl Future<Output = Result<Option<History>, LedgerError>> + Send;
+
+    /// Gives up to `most` prizes that are due and need nobody else; how many.
+    fn give_prizes(&self, now: Moment, most: u32) -> impl Future<Output = Result<usize, LedgerError>> + Send;
+
+    /// The delivery of what a play won.
+    fn delivery_of(&self, play: PlayId)
+    -> impl Future<Output = Result<Option<Delivery>, LedgerError>> + Send;
 
     /// Books a payment, once per provider and reference.
     fn settle(

@@ -42,11 +42,12 @@ async fn journal_conforms() {
 async fn sqlite_ledger_conforms() {
     let directory = tempfile::tempdir().unwrap();
     let number = std::sync::atomic::AtomicU32::new(0);
-    conformance::ledger::all(async || {
+    let make = async || {
         let number = number.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         let path = directory.path().join(format!("{number}.db"));
         let options = SqliteOptions { path, readers: 2, cache_mb: 8, max_mb: None };
         SqliteLedger::open(&options, Box::new(Unobserved)).unwrap()
-    })
-    .await;
+    };
+    conformance::ledger::all(&make).await;
+    conformance::draws::all(&make).await;
 }

@@ -87,7 +87,7 @@ async fn append(journal: &Journal, orders: std::ops::RangeInclusive<u64>) {
 
 async fn orders(journal: &Journal) -> Vec<u64> {
     let (_, claims) = journal.next(usize::MAX).await;
-    claims.iter().map(|claim| claim.order.raw()).collect()
+    claims.iter().map(|claim| claim.id.raw()).collect()
 }
 
 fn segments(directory: &Path, suffix: &str) -> Vec<PathBuf> {
@@ -103,7 +103,7 @@ fn frames(path: &Path) -> Vec<u64> {
     let bytes = std::fs::read(path).unwrap();
     let mut at = 32;
     let mut found = Vec::new();
-    while bytes.get(at..at + 4) == Some(b"FRM1") {
+    while bytes.get(at..at + 4) == Some(b"FRM2") {
         found.push(at as u64);
         let length = u32::from_le_bytes(bytes[at + 4..at + 8].try_into().unwrap()) as usize;
         at += (24 + length).next_multiple_of(8);

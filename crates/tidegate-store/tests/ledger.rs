@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 use tidegate_store::conformance::{CAMPAIGN, NOW, campaign, claim, item};
 use tidegate_store::data_dir::{DataDir, DataDirError};
 use tidegate_store::ledger::sqlite::{Observer, SqliteLedger, SqliteOptions, Unobserved};
-use tidegate_store::ledger::{Ledger, LedgerError};
+use tidegate_store::ledger::{Ledger, LedgerError, Recorded};
 
 fn options(directory: &Path) -> SqliteOptions {
     SqliteOptions { path: directory.join("ledger.db"), readers: 1, cache_mb: 4, max_mb: None }
@@ -33,7 +33,7 @@ async fn a_full_disk_fails_cleanly_and_reads_go_on() {
     let small = SqliteOptions { max_mb: Some(1), ..options(directory.path()) };
     let ledger = SqliteLedger::open(&small, Box::new(troubles.clone())).unwrap();
     ledger.create_item(item(), None).await.unwrap();
-    ledger.create_campaign(campaign(1_000_000, 1_000_000), None).await.unwrap();
+    ledger.create_campaign(campaign(1_000_000, 1_000_000), vec![], None).await.unwrap();
     let mut recorded = 0_u32;
     let error = loop {
         let claims = (1..=500).map(|n| Arc::new(claim((recorded + n).into(), 1, &[recorded + n]))).collect();
@@ -54,7 +54,7 @@ async fn the_tables_themselves_refuse_to_oversell() {
     let directory = tempfile::tempdir().unwrap();
     let ledger = SqliteLedger::open(&options(directory.path()), Box::new(Unobserved)).unwrap();
     ledger.create_item(item(), None).await.unwrap();
-    ledger.create_campaign(campaign(2, 1), None).await.unwrap();
+    ledger.create_campaign(campaign(2, 1), vec![], None).await.unwrap();
     ledger.record(1, vec![Arc::new(claim(1, 1, &[1]))], NOW).await.unwrap();
     drop(ledger);
     let raw = rusqlite::Connection::open(directory.path().join("ledger.db")).unwrap();
@@ -77,7 +77,7 @@ async fn the_audit_finds_what_is_wrong() {
     let directory = tempfile::tempdir().unwrap();
     let ledger = SqliteLedger::open(&options(directory.path()), Box::new(Unobserved)).unwrap();
     ledger.create_item(item(), None).await.unwrap();
-    ledger.create_campaign(campaign(5, 2), None).await.unwrap();
+    ledger.create_campaign(campaign(5, 2), vec![], None).await.unwrap();
     ledger.record(1, vec![Arc::new(claim(1, 1, &[1])), Arc::new(claim(2, 2, &[2]))], NOW).await.unwrap();
     assert!(ledger.audit(CAMPAIGN).await.unwrap().unwrap().violations.is_empty());
     let raw = rusqlite::Connection::open(directory.path().join("ledger.db")).unwrap();
@@ -88,7 +88,7 @@ async fn the_audit_finds_what_is_wrong() {
         ("UPDATE campaign SET awaiting = 1", "tally"),
         ("UPDATE orders SET state = 'paid' WHERE id = 1", "exactly one payment"),
         ("DELETE FROM outbox WHERE subject = 1", "outbox"),
-        ("INSERT INTO stock_log VALUES (77, 0, 5, 'restock', 5, NULL, '', 0)", "gaps"),
+        ("INSERT INTO stock_log VALUES (77, 0, 5, 'restock', 5, NULL, '', 0, NULL)", "gaps"),
         ("UPDATE campaign SET stock = 4", "stock differs"),
     ];
     for (spoil, expected) in spoils {
@@ -139,4 +139,35 @@ fn a_second_process_is_kept_out_of_the_data_directory() {
     assert!(matches!(DataDir::lock(directory.path()), Err(DataDirError::InUse(_))));
     drop(first);
     DataDir::lock(directory.path()).unwrap();
+}
+
+/// A ledger of the version before draws is brought up to date, with everything that was in it.
+#[tokio::test]
+async fn a_ledger_of_the_first_version_is_migrated() {
+    let directory = tempfile::tempdir().unwrap();
+    let raw = rusqlite::Connection::open(directory.path().join("ledger.db")).unwrap();
+    raw.execute_batch(include_str!("../src/ledger/sqlite/schema.sql")).unwrap();
+    raw.execute_batch(
+        "PRAGMA user_version = 1;
+         INSERT INTO item VALUES (7, 'A sample', '', 9900, 'CNY', NULL, 0, 0);
+         INSERT INTO campaign (id, item, price, currency, stock, top, starts_at, ends_at, per_user_limit, pay_within_s,
+             shards, protect, state, epoch, opened, created_at, updated_at, awaiting)
+         VALUES (77, 7, 9900, 'CNY', 3, 3, 0, 9000000000000, 2, 60, 1,
+             '{\"challenge\":\"none\",\"pass\":false,\"pass_factor\":3,\"user_rate_per_s\":0,\"admit_per_s\":null}',
+             'live', 1, 1, 0, 0, 1);
+         INSERT INTO orders VALUES (1, 77, 1, '1', 9900, 'CNY', 'awaiting_payment', NULL, NULL, 0, 9000000000000, 0);
+         INSERT INTO held VALUES (77, 1, 1);
+         INSERT INTO held_by_user VALUES (77, 1, 1);
+         INSERT INTO outbox (at, actor, kind, campaign, subject) VALUES (0, 'buyer:1', 'order.created', 77, 1);
+         UPDATE intake SET recorded = 1;",
+    )
+    .unwrap();
+    drop(raw);
+    let ledger = SqliteLedger::open(&options(directory.path()), Box::new(Unobserved)).unwrap();
+    let outcomes = ledger.record(2, vec![Arc::new(claim(2, 2, &[2]))], NOW).await.unwrap();
+    assert_eq!(outcomes, [Recorded::Order]);
+    let audit = ledger.audit(CAMPAIGN).await.unwrap().unwrap();
+    assert_eq!((audit.violations, audit.tally.awaiting_payment), (vec![], 2));
+    assert_eq!(ledger.campaign(CAMPAIGN).unwrap().unwrap().sale().unwrap().price.amount, 9900);
+    assert!(!ledger.is_fan_out_due().unwrap() || ledger.fan_out(NOW, 10).await.unwrap() == 0);
 }

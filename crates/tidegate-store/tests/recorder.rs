@@ -27,7 +27,7 @@ struct Heard(Arc<Mutex<Vec<(u64, Recorded)>>>);
 
 impl Listener for Heard {
     fn recorded(&self, claims: &[Arc<Claim>], outcomes: &[Recorded]) {
-        let orders = claims.iter().map(|claim| claim.order.raw());
+        let orders = claims.iter().map(|claim| claim.id.raw());
         self.0.lock().extend(orders.zip(outcomes.iter().copied()));
     }
     fn failing(&self, _: &LedgerError) {}
@@ -40,7 +40,7 @@ async fn a_poisoned_claim_is_set_aside_and_the_others_go_on() {
     let options = SqliteOptions { path: path.clone(), readers: 2, cache_mb: 4, max_mb: None };
     let ledger = Arc::new(SqliteLedger::open(&options, Box::new(Unobserved)).unwrap());
     ledger.create_item(item(), None).await.unwrap();
-    ledger.create_campaign(campaign(10, 5), None).await.unwrap();
+    ledger.create_campaign(campaign(10, 5), vec![], None).await.unwrap();
     // The ledger will not take an active order with the number 3, whatever is tried.
     let raw = rusqlite::Connection::open(&path).unwrap();
     raw.execute_batch(

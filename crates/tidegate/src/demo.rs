@@ -5,9 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidegate_core::campaign::Step;
-use tidegate_core::{Campaign, Money, Protect, Window};
+use tidegate_core::{Campaign, Money, Protect, Sale, Window};
 use tidegate_store::ledger::Actor;
 
+use crate::ops::campaigns::CampaignTerms;
 use crate::ops::items::ItemTerms;
 use crate::ops::sales::SaleTerms;
 use crate::ops::{App, Refusal};
@@ -70,14 +71,14 @@ async fn sale(
         .await?;
     let starts_at = app.now() + starts_in;
     let terms = SaleTerms {
-        item: item.id,
-        price,
-        stock,
-        window: Window { starts_at, ends_at: starts_at + 30 * DAY },
-        per_user_limit,
-        pay_within_s: 15 * 60,
-        shards: 1,
-        protect: Protect::default(),
+        sale: Sale { item: item.id, price, pay_within_s: 15 * 60 },
+        campaign: CampaignTerms {
+            stock,
+            window: Window { starts_at, ends_at: starts_at + 30 * DAY },
+            per_user_limit,
+            shards: 1,
+            protect: Protect::default(),
+        },
     };
     let draft = app.create_sale(terms, None).await?;
     app.step(draft.id, Step::Publish { approval_required: false }, Actor::Operator, None).await

@@ -138,7 +138,7 @@ impl journal::Observer for Watch {
     fn refused(&self, claims: &[Arc<Claim>]) {
         for claim in claims {
             self.gate.forget(claim);
-            self.refused.insert(claim.order, claim.clone());
+            self.refused.insert(claim.id, claim.clone());
         }
     }
 

@@ -7,6 +7,7 @@ pub mod accounts;
 pub mod audit;
 mod book;
 pub mod buyers;
+pub mod campaigns;
 pub mod challenges;
 pub mod events;
 pub mod items;
@@ -28,7 +29,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use quick_cache::sync::Cache;
 use tidegate_core::public_id::{Public, PublicIds};
-use tidegate_core::{CampaignId, Claim, IdSource, IdempotencyKey, Item, ItemId, Moment, OrderId, UserId};
+use tidegate_core::{CampaignId, Claim, ClaimId, IdSource, IdempotencyKey, Item, ItemId, Moment, UserId};
 use tidegate_store::gate::Gate;
 use tidegate_store::gate::memory::MemoryGate;
 use tidegate_store::intake::Position;
@@ -125,7 +126,7 @@ pub struct App {
 }
 
 /// Accepted claims that were not kept: found by their buyers as rejected orders.
-pub type Refused = Cache<OrderId, Arc<Claim>>;
+pub type Refused = Cache<ClaimId, Arc<Claim>>;
 pub const REFUSED_KEPT: usize = 10_000;
 const CACHED_ITEMS: usize = 10_000;
 const TURNS: usize = 256;
@@ -329,13 +330,13 @@ impl recorder::Listener for Recording {
         for (claim, outcome) in claims.iter().zip(outcomes) {
             if let Recorded::Rejected(rejection) = outcome {
                 tracing::warn!(
-                    order = %self.0.print::<OrderId>(claim.order),
+                    claim = claim.id.raw(),
                     reason = rejection.code(),
                     "an accepted claim could not be recorded"
                 );
                 self.0.metrics.order("rejected_by_ledger");
             }
-            self.0.watchers.changed(claim.order);
+            self.0.watchers.changed(claim.order());
         }
     }
 

@@ -25,12 +25,12 @@ pub async fn all<G: Gate, F: Future<Output = G>>(make: impl Fn() -> F) {
 }
 
 fn seed(top: u32) -> Seed {
-    Seed { epoch: 1, door: Door::Open, top, taken: vec![], users: vec![], applied: 0 }
+    Seed { epoch: 1, door: Door::Open, top, taken: vec![], users: vec![], applied: 0, prizes: None }
 }
 
 fn returned(seq: u64, buyer: u64, slots: &[u32]) -> StockEntry {
     let slots: Slots = slots.iter().copied().collect();
-    StockEntry { seq, change: StockChange::Return { user: user(buyer), slots } }
+    StockEntry { seq, change: StockChange::Return { user: user(buyer), slots, prize: None } }
 }
 
 async fn free<G: Gate>(gate: &G) -> u32 {

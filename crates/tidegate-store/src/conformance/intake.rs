@@ -35,7 +35,7 @@ async fn what_is_not_recorded_is_found_by_its_buyer<I: Intake>(intake: I) {
     assert!(intake.append(claim(1, 8, &[1])).await.is_ok());
     assert!(intake.append(claim(2, 9, &[2])).await.is_ok());
     let found = intake.of_user(user(9)).await;
-    assert_eq!(found.iter().map(|found| found.claim.order.raw()).collect::<Vec<_>>(), [2]);
+    assert_eq!(found.iter().map(|found| found.claim.id.raw()).collect::<Vec<_>>(), [2]);
     assert!(found.iter().all(|found| found.durable));
     intake.recorded(2).await;
     assert!(intake.of_user(user(9)).await.is_empty());
@@ -92,5 +92,5 @@ async fn concurrent_appends_all_come_out_once<I: Intake>(intake: I) {
 }
 
 fn orders(claims: &[Arc<tidegate_core::Claim>]) -> Vec<u64> {
-    claims.iter().map(|claim| claim.order.raw()).collect()
+    claims.iter().map(|claim| claim.id.raw()).collect()
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tidegate_core::pool::Withdrawal;
 use tidegate_core::{
-    Claim, IdempotencyKey, Moment, Money, Order, OrderId, OrderState, Rejection, Slots, StockChange,
+    Claim, Granted, IdempotencyKey, Moment, Money, Order, OrderId, OrderState, Rejection, Slots, StockChange,
 };
 
 use super::{CAMPAIGN, NOW, campaign, claim, item, price, user};
@@ -42,7 +42,7 @@ fn ok<T>(result: Result<T, crate::ledger::LedgerError>) -> T {
 async fn with_sale<L: Ledger, F: Future<Output = L>>(make: &impl Fn() -> F, stock: u32, limit: u32) -> L {
     let ledger = make().await;
     ok(ledger.create_item(item(), None).await);
-    ok(ledger.create_campaign(campaign(stock, limit), None).await);
+    ok(ledger.create_campaign(campaign(stock, limit), vec![], None).await);
     ledger
 }
 
@@ -86,7 +86,7 @@ async fn log<L: Ledger>(ledger: &L) -> Vec<(u64, StockChange)> {
 }
 
 fn returned(seq: u64, buyer: u64, slots: &[u32]) -> (u64, StockChange) {
-    (seq, StockChange::Return { user: user(buyer), slots: slots.iter().copied().collect() })
+    (seq, StockChange::Return { user: user(buyer), slots: slots.iter().copied().collect(), prize: None })
 }
 
 async fn claims_become_orders_with_their_position<L: Ledger>(ledger: L) {
@@ -186,7 +186,10 @@ async fn cancelling_returns_units_once<L: Ledger>(ledger: L) {
 }
 
 async fn expiry_takes_exactly_what_is_due<L: Ledger>(ledger: L) {
-    let later = Claim { pay_by: NOW + Duration::from_secs(90), ..claim(2, 2, &[2]) };
+    let later = Claim {
+        granted: Granted::Order { unit_price: price(), pay_by: NOW + Duration::from_secs(90) },
+        ..claim(2, 2, &[2])
+    };
     record(&ledger, vec![claim(1, 1, &[1]), later]).await;
     let due = NOW + Duration::from_secs(60);
     assert_eq!(ok(ledger.next_deadline().await), Some(due));

@@ -27,13 +27,29 @@ pub struct MemoryGate {
 }
 
 impl MemoryGate {
-    /// Decides one claim, without waiting for anything but the pool's lock.
-    pub fn decide(&self, request: ClaimRequest) -> Result<Claim, Rejection> {
-        self.change(request.campaign, |pool| {
-            let slots = pool.claim(request.user, request.quantity, request.limit, request.shown)?;
-            Ok(request.granted(slots, pool.epoch(), pool.version()))
-        })
-        .unwrap_or(Err(Rejection::NotReady))
+    /// Decides one claim and hands it to `append`, in one step: claims of a pool are appended in the order in which they
+    /// were decided, and one that cannot be appended was never decided. Waits for nothing but the pool's lock.
+    pub fn decide<T, E: From<Rejection>>(
+        &self,
+        request: ClaimRequest,
+        append: impl FnOnce(&Arc<Claim>) -> Result<T, E>,
+    ) -> Result<(Arc<Claim>, T), E> {
+        let decided = self.change(request.campaign, |pool| {
+            let claim = Arc::new(pool.decide(request)?);
+            match append(&claim) {
+                Ok(appended) => Ok((claim, appended)),
+                Err(error) => {
+                    pool.undo(&claim);
+                    Err(error)
+                }
+            }
+        });
+        decided.unwrap_or_else(|| Err(Rejection::NotReady.into()))
+    }
+
+    /// What is left of each of a draw's prizes.
+    pub fn prizes_left(&self, campaign: CampaignId) -> Option<Vec<u32>> {
+        self.change(campaign, |pool| pool.prizes_left().to_vec())
     }
 
     /// Issues a pass, or gives the one the user has; and the epoch it belongs to.
@@ -49,12 +65,12 @@ impl MemoryGate {
             .unwrap_or(Err(Rejection::NotReady))
     }
 
-    /// Gives back a claim that reached no intake.
+    /// Gives back a claim that the intake could not keep.
     pub fn forget(&self, claim: &Claim) {
         self.change(claim.campaign, |pool| {
             // A pool installed since then has never heard of the claim.
             if pool.epoch() == claim.epoch {
-                pool.undo(claim.user, &claim.slots);
+                pool.undo(claim);
             }
         });
     }
@@ -84,13 +100,17 @@ impl MemoryGate {
 
 impl Gate for MemoryGate {
     async fn install(&self, campaign: CampaignId, seed: Seed) {
-        let pool = Pool::from_seed(seed);
+        // A large deck takes a while to shuffle.
+        let Ok(pool) = tokio::task::spawn_blocking(|| Pool::from_seed(seed)).await else {
+            tracing::error!(campaign = campaign.raw(), "a pool could not be built");
+            return;
+        };
         let left = AtomicU32::new(pool.free());
         self.pools.write().insert(campaign, Arc::new(Cell { pool: Mutex::new(pool), left }));
     }
 
     async fn claim(&self, request: ClaimRequest) -> Result<Claim, Rejection> {
-        self.decide(request)
+        self.decide(request, |_| Ok::<(), Rejection>(())).map(|(claim, ())| Arc::unwrap_or_clone(claim))
     }
 
     async fn issue_pass(

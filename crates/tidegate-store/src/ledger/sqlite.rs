@@ -8,16 +8,20 @@ mod audit;
 mod buyers;
 mod campaigns;
 mod connection;
+mod deliveries;
+mod draws;
 mod events;
 mod items;
 mod orders;
 mod payments;
 mod places;
+mod plays;
 mod record;
 mod remembered;
 mod rows;
 mod settings;
 mod stock;
+mod webhooks;
 mod writer;
 
 use std::path::{Path, PathBuf};
@@ -29,18 +33,21 @@ use rusqlite::Connection;
 use tidegate_core::order::WrongState;
 use tidegate_core::pool::Withdrawal;
 use tidegate_core::{
-    Campaign, CampaignId, Claim, IdempotencyKey, Item, Moment, Order, OrderId, Seed, StockEntry, UserId,
+    Campaign, CampaignId, Claim, IdempotencyKey, Item, Moment, Order, OrderId, Play, PlayId, Seed,
+    StockEntry, UserId,
 };
 
 pub use self::accounts::{Account, CodeCheck, CodeLimits, CodeSent, NewCode};
 pub use self::buyers::{NewBuyer, Session};
 pub use self::connection::schema_version;
+pub use self::deliveries::{DeliveryFilter, Tried};
 pub use self::events::Event;
 pub use self::orders::OrderFilter;
 pub use self::payments::DueRefund;
 pub use self::places::KeptPlace;
+pub use self::webhooks::Webhook;
 use self::writer::Writer;
-use super::{Actor, Audit, Ledger, LedgerError, Payment, Recorded, Remember, Settlement};
+use super::{Actor, Audit, Delivery, History, Ledger, LedgerError, Payment, Recorded, Remember, Settlement};
 use crate::intake::Position;
 
 #[derive(Clone, Debug)]
@@ -179,9 +186,15 @@ impl Ledger for SqliteLedger {
     async fn create_campaign(
         &self,
         campaign: Campaign,
+        codes: Vec<Vec<String>>,
         remember: Option<Remember>,
     ) -> Result<(), LedgerError> {
-        self.writer.write(move |tx| campaigns::create(tx, &campaign, remember)).await
+        self.writer
+            .write_alone(move |tx| {
+                campaigns::create(tx, &campaign, remember)?;
+                if campaign.draw().is_some() { draws::write(tx, &campaign, &codes) } else { Ok(()) }
+            })
+            .await
     }
 
     async fn position(&self) -> Result<Position, LedgerError> {
@@ -250,6 +263,22 @@ impl Ledger for SqliteLedger {
 
     async fn order_by_key(&self, user: UserId, key: IdempotencyKey) -> Result<Option<Order>, LedgerError> {
         self.find_by_key(user, key)
+    }
+
+    async fn play(&self, id: PlayId) -> Result<Option<Play>, LedgerError> {
+        self.find_play(id)
+    }
+
+    async fn history(&self, draw: CampaignId) -> Result<Option<History>, LedgerError> {
+        self.read(|connection| draws::history(connection, draw))
+    }
+
+    async fn give_prizes(&self, now: Moment, most: u32) -> Result<usize, LedgerError> {
+        self.writer.write_alone(move |tx| deliveries::give_due(tx, now, most)).await
+    }
+
+    async fn delivery_of(&self, play: PlayId) -> Result<Option<Delivery>, LedgerError> {
+        self.read(|connection| deliveries::of_play(connection, play))
     }
 
     async fn settle(&self, payment: Payment, by: Actor, now: Moment) -> Result<Settlement, LedgerError> {

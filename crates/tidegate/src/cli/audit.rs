@@ -29,7 +29,7 @@ pub(super) async fn run(args: AuditArgs) -> anyhow::Result<Verdict> {
     let ids = PublicIds::new(&secret);
     let mut sales = Vec::new();
     let mut ok = true;
-    for (sale, _) in ledger.campaigns(false, Page::ALL).await? {
+    for (sale, _) in ledger.campaigns("sale", false, Page::ALL).await? {
         let Some(audit) = ledger.audit(sale.id).await? else { continue };
         ok &= audit.violations.is_empty();
         let id = sale.id.print(&ids);

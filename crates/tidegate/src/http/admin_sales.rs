@@ -18,7 +18,7 @@ use super::input::{Asked, Id, Input, Key, Operator, PageQuery};
 use super::problem::Problem;
 use super::shapes::{AdminSaleShape, AuditShape, PageShape};
 use super::terms::{Checks, SaleInput};
-use crate::ops::sales::{Counters, RESTOCK_SCOPE, SALES_SCOPE};
+use crate::ops::sales::{OperatedSale, RESTOCK_SCOPE, SALES_SCOPE};
 
 pub(super) fn routes() -> OpenApiRouter<Site> {
     OpenApiRouter::new()
@@ -36,8 +36,8 @@ pub(super) fn routes() -> OpenApiRouter<Site> {
         .routes(routes!(audit))
 }
 
-fn shape(site: &Site, sale: &Campaign) -> Result<AdminSaleShape, Problem> {
-    Ok(AdminSaleShape::of(&site.app, sale, site.app.counters(sale)?))
+fn shape(site: &Site, sale: Campaign) -> Result<AdminSaleShape, Problem> {
+    Ok(AdminSaleShape::of(&site.app, site.app.operated_sale(sale)?))
 }
 
 /// Drafts a sale.
@@ -60,7 +60,7 @@ async fn create(
         }
     };
     let location = format!("/v1/admin/sales/{}", site.app.print(sale.id));
-    Ok((StatusCode::CREATED, [(header::LOCATION, location)], Json(shape(&site, &sale)?)).into_response())
+    Ok((StatusCode::CREATED, [(header::LOCATION, location)], Json(shape(&site, sale)?)).into_response())
 }
 
 /// All sales, drafts included, newest first.
@@ -74,9 +74,8 @@ async fn list(
     let page = query.page(&site.app, CampaignId::raw)?;
     let app = &site.app;
     let sales = app.all_sales(page).await?;
-    let cursor = |(sale, _): &(Campaign, Counters)| app.print(sale.id);
-    let show = |(sale, counters): (Campaign, Counters)| AdminSaleShape::of(app, &sale, counters);
-    Ok(Json(PageShape::of(sales, page.limit, cursor, show)))
+    let cursor = |sale: &OperatedSale| app.print(sale.campaign.id);
+    Ok(Json(PageShape::of(sales, page.limit, cursor, |sale| AdminSaleShape::of(app, sale))))
 }
 
 /// One sale with its counters.
@@ -88,7 +87,7 @@ async fn show(
     _: Operator,
     Id(id): Id<CampaignId>,
 ) -> Result<Json<AdminSaleShape>, Problem> {
-    Ok(Json(shape(&site, &site.app.campaign(id)?)?))
+    Ok(Json(shape(&site, site.app.campaign(id)?)?))
 }
 
 /// Replaces a draft's terms.
@@ -104,7 +103,7 @@ async fn edit(
 ) -> Result<Json<AdminSaleShape>, Problem> {
     let (app, terms) = (site.app.clone(), input.value.check(&site.app)?);
     let sale = site.carry_out(async move { app.edit_sale(id, terms).await }).await?;
-    Ok(Json(shape(&site, &sale)?))
+    Ok(Json(shape(&site, sale)?))
 }
 
 /// One endpoint per step of the lifecycle: they differ in nothing but the step.
@@ -145,7 +144,7 @@ steps! {
 async fn take(site: &Site, id: CampaignId, step: Step) -> Result<Json<AdminSaleShape>, Problem> {
     let app = site.app.clone();
     let sale = site.carry_out(async move { app.step(id, step, Actor::Operator, None).await }).await?;
-    Ok(Json(shape(site, &sale)?))
+    Ok(Json(shape(site, sale)?))
 }
 
 #[derive(Debug, Deserialize, ToSchema)]
@@ -209,7 +208,7 @@ async fn restock(
     let remember = key.remember(RESTOCK_SCOPE, &site.app.print(id), input.fingerprint);
     let app = site.app.clone();
     let (sale, units_changed) = site.carry_out(async move { app.restock(id, units, remember).await }).await?;
-    Ok(Json(RestockedShape { sale: shape(&site, &sale)?, units_changed }))
+    Ok(Json(RestockedShape { sale: shape(&site, sale)?, units_changed }))
 }
 
 /// Checks every promise about a sale against what is recorded, and the gate against the ledger.

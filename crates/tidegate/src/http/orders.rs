@@ -82,7 +82,7 @@ async fn place(
 /// The checks in their published order: the sale, then who asks, then what for.
 async fn try_place(site: &Site, id: CampaignId, headers: &HeaderMap, body: Body) -> Result<Placed, Problem> {
     let app = &site.app;
-    let sale = match app.open_sale(id, app.now()) {
+    let sale = match app.open_campaign(id, app.now()) {
         Ok(sale) => sale,
         Err(refusal) => return replay(site, id, headers, body, refusal).await,
     };

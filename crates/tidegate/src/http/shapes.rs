@@ -2,13 +2,14 @@
 
 use serde::Serialize;
 use tidegate_core::campaign::Challenge;
-use tidegate_core::{Campaign, Item, Money, Order, Protect};
+use tidegate_core::{Item, Money, Order, Protect};
 use tidegate_store::ledger::sqlite::{DueRefund, Event};
 use utoipa::ToSchema;
 
 use crate::ops::App;
 use crate::ops::audit::SaleAudit;
-use crate::ops::sales::{Counters, SaleView};
+use crate::ops::campaigns::Counters;
+use crate::ops::sales::{OperatedSale, SaleView};
 
 /// An amount in minor units.
 #[derive(Debug, Serialize, ToSchema)]
@@ -108,18 +109,18 @@ pub(super) struct SaleShape {
 
 impl SaleShape {
     pub(super) fn of(app: &App, view: SaleView) -> Self {
-        let SaleView { sale, item, phase, left } = view;
+        let SaleView { sale, terms, item, phase, left } = view;
         let shuffle = app.shuffle_of(&sale);
         Self {
             id: app.print(sale.id),
             item: ItemShape::of(app, item),
-            price: sale.price.into(),
+            price: terms.price.into(),
             starts_at: sale.window.starts_at.to_string(),
             ends_at: sale.window.ends_at.to_string(),
             state: phase.as_str(),
             stock_left: left,
             per_user_limit: sale.per_user_limit,
-            pay_within_s: sale.pay_within_s,
+            pay_within_s: terms.pay_within_s,
             protect: (&sale.protect).into(),
             queue_seed: shuffle.as_ref().and_then(|shuffle| shuffle.seed.clone()),
             queue_commitment: shuffle.map(|shuffle| shuffle.commitment),
@@ -161,29 +162,36 @@ pub(super) struct CountersShape {
     returned: u32,
 }
 
+impl From<Counters> for CountersShape {
+    fn from(counters: Counters) -> Self {
+        Self {
+            stock: counters.tally.stock,
+            available: counters.available,
+            queued: counters.queued,
+            awaiting_payment: counters.tally.awaiting_payment,
+            paid: counters.tally.paid,
+            returned: counters.tally.returned,
+        }
+    }
+}
+
 impl AdminSaleShape {
-    pub(super) fn of(app: &App, sale: &Campaign, counters: Counters) -> Self {
+    pub(super) fn of(app: &App, operated: OperatedSale) -> Self {
+        let OperatedSale { campaign: sale, terms, counters } = operated;
         Self {
             id: app.print(sale.id),
-            item_id: app.print(sale.item),
-            price: sale.price.into(),
+            item_id: app.print(terms.item),
+            price: terms.price.into(),
             stock: sale.stock,
             starts_at: sale.window.starts_at.to_string(),
             ends_at: sale.window.ends_at.to_string(),
             per_user_limit: sale.per_user_limit,
-            pay_within_s: sale.pay_within_s,
+            pay_within_s: terms.pay_within_s,
             shards: sale.shards,
             protect: (&sale.protect).into(),
             state: sale.state.as_str(),
             epoch: sale.epoch,
-            counters: CountersShape {
-                stock: counters.tally.stock,
-                available: counters.available,
-                queued: counters.queued,
-                awaiting_payment: counters.tally.awaiting_payment,
-                paid: counters.tally.paid,
-                returned: counters.tally.returned,
-            },
+            counters: counters.into(),
             created_at: sale.created_at.to_string(),
             updated_at: sale.updated_at.to_string(),
         }

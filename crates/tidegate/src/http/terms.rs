@@ -8,11 +8,12 @@ use tidegate_core::campaign::{Challenge, DEFAULT_DIFFICULTY};
 use tidegate_core::limits::{
     MAX_DESCRIPTION, MAX_NAME, MAX_PAY_WITHIN_S, MAX_PER_USER, MAX_PRICE, MAX_STOCK, MAX_URL, MAX_WINDOW_S,
 };
-use tidegate_core::{Currency, Item, Moment, Money, Protect, Window};
+use tidegate_core::{Currency, Item, Moment, Money, Protect, Sale, Window};
 use utoipa::ToSchema;
 
 use super::problem::Problem;
 use crate::ops::App;
+use crate::ops::campaigns::CampaignTerms;
 use crate::ops::items::ItemTerms;
 use crate::ops::sales::SaleTerms;
 
@@ -73,6 +74,24 @@ impl Checks {
             .parse()
             .map_err(|error: tidegate_core::moment::NotATime| self.wrong(field, error.to_string()))
             .ok()
+    }
+
+    /// When a campaign runs.
+    pub(super) fn window(&mut self, starts_at: &str, ends_at: &str, now: Moment) -> Option<Window> {
+        let starts_at = self.moment("starts_at", starts_at);
+        let ends_at = self.moment("ends_at", ends_at);
+        let window = Window { starts_at: starts_at?, ends_at: ends_at? };
+        if window.starts_at < now - START_GRACE {
+            self.wrong("starts_at", "must not be in the past");
+        }
+        if window.ends_at <= window.starts_at {
+            self.wrong("ends_at", "must be after starts_at");
+        } else if window.ends_at <= now {
+            self.wrong("ends_at", "must be in the future");
+        } else if window.ends_at.millis() - window.starts_at.millis() > MAX_WINDOW_S * 1000 {
+            self.wrong("ends_at", "must be within 366 days of starts_at");
+        }
+        Some(window)
     }
 
     fn money(&mut self, field: &str, value: &MoneyInput) -> Option<Money> {
@@ -185,7 +204,7 @@ fn no_challenge() -> String {
 }
 
 impl ProtectInput {
-    fn check(self, checks: &mut Checks) -> Protect {
+    pub(super) fn check(self, checks: &mut Checks) -> Protect {
         let challenge = Challenge::parse(&self.challenge);
         if challenge.is_none() {
             checks.wrong("protect.challenge", "must be none, pow or image");
@@ -232,39 +251,16 @@ impl SaleInput {
             checks.wrong("item_id", "is not the id of an item");
         }
         let price = checks.money("price", &self.price);
+        let pay_within_s = checks.number("pay_within_s", self.pay_within_s, 1, MAX_PAY_WITHIN_S);
         let stock = checks.number("stock", self.stock, 1, MAX_STOCK);
         let per_user_limit = checks.number("per_user_limit", self.per_user_limit, 1, MAX_PER_USER);
-        let pay_within_s = checks.number("pay_within_s", self.pay_within_s, 1, MAX_PAY_WITHIN_S);
         let shards = checks.number("shards", self.shards.unwrap_or(1), 1, 64);
-        let window = self.window(app.now(), &mut checks);
+        let window = checks.window(&self.starts_at, &self.ends_at, app.now());
         let protect = self.protect.map_or_else(Protect::default, |protect| protect.check(&mut checks));
         let terms = item.zip(price).zip(window).map(|((item, price), window)| SaleTerms {
-            item,
-            price,
-            stock,
-            window,
-            per_user_limit,
-            pay_within_s,
-            shards,
-            protect,
+            sale: Sale { item, price, pay_within_s },
+            campaign: CampaignTerms { stock, window, per_user_limit, shards, protect },
         });
         checks.done(terms)
-    }
-
-    fn window(&self, now: Moment, checks: &mut Checks) -> Option<Window> {
-        let starts_at = checks.moment("starts_at", &self.starts_at);
-        let ends_at = checks.moment("ends_at", &self.ends_at);
-        let window = Window { starts_at: starts_at?, ends_at: ends_at? };
-        if window.starts_at < now - START_GRACE {
-            checks.wrong("starts_at", "must not be in the past");
-        }
-        if window.ends_at <= window.starts_at {
-            checks.wrong("ends_at", "must be after starts_at");
-        } else if window.ends_at <= now {
-            checks.wrong("ends_at", "must be in the future");
-        } else if window.ends_at.millis() - window.starts_at.millis() > MAX_WINDOW_S * 1000 {
-            checks.wrong("ends_at", "must be within 366 days of starts_at");
-        }
-        Some(window)
     }
 }

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use tidegate_core::{
-    Campaign, CampaignId, CampaignState, Claim, ClaimRequest, IdempotencyKey, Moment, Order, OrderId,
-    OrderState, Phase, Rejection, Shown, UserId,
+    Campaign, CampaignId, CampaignState, Claim, ClaimId, ClaimRequest, Granted, IdempotencyKey, Moment,
+    Order, OrderId, OrderState, Phase, Rejection, Shown, UserId, Wanted,
 };
 use tidegate_store::intake::{AppendError, Unrecorded};
 use tidegate_store::ledger::sqlite::OrderFilter;
@@ -23,8 +23,8 @@ pub struct Placed {
 const EXPIRE_BATCH: u32 = 500;
 
 impl App {
-    /// The sale, if it takes orders now. Everything that can refuse without knowing who asks.
-    pub fn open_sale(&self, id: CampaignId, now: Moment) -> Result<Arc<Campaign>, Refusal> {
+    /// The campaign, if it takes claims now. Everything that can refuse without knowing who asks.
+    pub fn open_campaign(&self, id: CampaignId, now: Moment) -> Result<Arc<Campaign>, Refusal> {
         let Some(sale) = self.book.find(id) else {
             return Err(match self.ledger.campaign(id)? {
                 Some(sale) if sale.state == CampaignState::Closed => Rejection::Ended.into(),
@@ -61,52 +61,51 @@ impl App {
                 return Ok(Placed { order, replayed: true });
             }
             let shown = self.shown(buyer, sale, pass)?;
-            self.check_intake()?;
-            let request = ClaimRequest { shown, ..self.request(buyer, sale, quantity, key) };
-            let claim = Arc::new(self.gate.decide(request)?);
-            match self.journal.enqueue(claim.clone()) {
-                Ok(durable) => (claim, durable),
-                Err(error) => {
-                    self.gate.forget(&claim);
-                    return Err(not_kept(&error));
-                }
-            }
+            self.claim(self.order_request(buyer, sale, quantity, key, shown)?)?
         };
         // From here on the claim is the journal's, whether or not anybody waits for it.
         match tokio::time::timeout(self.rules.answer_within, durable).await {
-            Ok(Ok(claim)) => Ok(Placed { order: as_order(&claim, sale, true), replayed: false }),
+            Ok(Ok(claim)) => Ok(Placed { order: as_order(&claim, sale, true)?, replayed: false }),
             Ok(Err(error)) => Err(not_kept(&error)),
-            Err(_) => Ok(Placed { order: as_order(&claim, sale, false), replayed: false }),
+            Err(_) => Ok(Placed { order: as_order(&claim, sale, false)?, replayed: false }),
         }
     }
 
-    fn request(
+    fn order_request(
         &self,
         buyer: UserId,
-        sale: &Campaign,
+        campaign: &Campaign,
         quantity: u32,
         key: Option<IdempotencyKey>,
-    ) -> ClaimRequest {
+        shown: Shown,
+    ) -> Result<ClaimRequest, Refusal> {
+        let sale = campaign.sale().ok_or(Rejection::NotFound)?;
         let now = self.now();
-        ClaimRequest {
-            order: OrderId::from_raw(self.next_id(now)),
+        let pay_by = now + std::time::Duration::from_secs(sale.pay_within_s.into());
+        Ok(ClaimRequest {
+            id: ClaimId::from_raw(self.next_id(now)),
             user: buyer,
-            campaign: sale.id,
+            campaign: campaign.id,
             quantity,
-            limit: sale.per_user_limit,
-            unit_price: sale.price,
+            limit: campaign.per_user_limit,
             created_at: now,
-            pay_by: now + std::time::Duration::from_secs(sale.pay_within_s.into()),
             key,
-            shown: Shown::NotNeeded,
-        }
+            shown,
+            wanted: Wanted::Order { unit_price: sale.price, pay_by },
+        })
     }
 
-    fn check_intake(&self) -> Result<(), Refusal> {
+    /// Decides at the gate and hands the claim to the journal; the future resolves when it is durable.
+    pub(super) fn claim(
+        &self,
+        request: ClaimRequest,
+    ) -> Result<(Arc<Claim>, impl Future<Output = Result<Arc<Claim>, AppendError>> + use<>), Refusal> {
         if !self.health.is_ready() {
             return Err(Rejection::NotReady.into());
         }
-        self.journal.check().map_err(|error| not_kept(&error))
+        self.journal.check().map_err(|error| not_kept(&error))?;
+        self.gate
+            .decide(request, |claim| self.journal.enqueue(claim.clone()).map_err(|error| not_kept(&error)))
     }
 
     /// What this key made before, if anything.
@@ -117,7 +116,7 @@ impl App {
         quantity: u32,
         key: IdempotencyKey,
     ) -> Result<Option<Order>, Refusal> {
-        let waiting = self.journal.of_buyer(buyer).into_iter().find(|found| found.claim.key == Some(key));
+        let waiting = self.unrecorded_orders(buyer).into_iter().find(|found| found.claim.key == Some(key));
         let order = match waiting {
             Some(Unrecorded { durable: false, .. }) => return Err(Refusal::InFlight),
             Some(Unrecorded { claim, .. }) => Some(self.order_of(&claim)?),
@@ -149,13 +148,20 @@ impl App {
             Some(sale) => sale,
             None => Arc::new(self.ledger.campaign(claim.campaign)?.ok_or(Rejection::NotFound)?),
         };
-        Ok(as_order(claim, &sale, true))
+        as_order(claim, &sale, true)
+    }
+
+    fn unrecorded_orders(&self, buyer: UserId) -> Vec<Unrecorded> {
+        let mut found = self.journal.of_buyer(buyer);
+        found.retain(|found| matches!(found.claim.granted, Granted::Order { .. }));
+        found
     }
 
     /// A buyer's own order, recorded or not.
     pub fn order_of_buyer(&self, buyer: UserId, id: OrderId) -> Result<Order, Refusal> {
         // The journal first: what it has let go is in the ledger.
-        if let Some(found) = self.journal.of_buyer(buyer).into_iter().find(|found| found.claim.order == id) {
+        if let Some(found) = self.unrecorded_orders(buyer).into_iter().find(|found| found.claim.order() == id)
+        {
             let mut order = self.order_of(&found.claim)?;
             if !found.durable {
                 order.state = OrderState::Queued;
@@ -165,17 +171,21 @@ impl App {
         if let Some(order) = self.ledger.find_order(id)?.filter(|order| order.user == buyer) {
             return Ok(order);
         }
-        let refused = self.refused.get(&id).filter(|claim| claim.user == buyer).ok_or(Rejection::NotFound)?;
+        let refused = self
+            .refused
+            .get(&ClaimId::from_raw(id.raw()))
+            .filter(|claim| claim.user == buyer)
+            .ok_or(Rejection::NotFound)?;
         let order = self.order_of(&refused)?;
         Ok(Order { state: OrderState::Rejected, reason: Some(Rejection::NotReady), ..order })
     }
 
     /// A buyer's orders, newest first.
     pub fn orders_of_buyer(&self, buyer: UserId, page: Page) -> Result<Vec<Order>, Refusal> {
-        let waiting = self.journal.of_buyer(buyer);
+        let waiting = self.unrecorded_orders(buyer);
         let mut orders = self.ledger.orders_of(buyer, page)?;
         for found in waiting.iter().filter(|found| found.durable) {
-            let id = found.claim.order;
+            let id = found.claim.order();
             let wanted = page.before.is_none_or(|before| id.raw() < before);
             if wanted && orders.iter().all(|order| order.id != id) {
                 orders.push(self.order_of(&found.claim)?);
@@ -251,23 +261,26 @@ impl App {
 }
 
 /// An order as it will be recorded.
-fn as_order(claim: &Claim, sale: &Campaign, durable: bool) -> Order {
-    Order {
-        id: claim.order,
+fn as_order(claim: &Claim, campaign: &Campaign, durable: bool) -> Result<Order, Refusal> {
+    let (Granted::Order { unit_price, pay_by }, Some(sale)) = (&claim.granted, campaign.sale()) else {
+        return Err(Rejection::NotFound.into());
+    };
+    Ok(Order {
+        id: claim.order(),
         campaign: claim.campaign,
         item: sale.item,
         user: claim.user,
         slots: claim.slots.clone(),
-        unit_price: claim.unit_price,
+        unit_price: *unit_price,
         state: if durable { OrderState::AwaitingPayment } else { OrderState::Queued },
         reason: None,
         created_at: claim.created_at,
-        pay_by: claim.pay_by,
+        pay_by: *pay_by,
         updated_at: claim.created_at,
-    }
+    })
 }
 
-fn not_kept(error: &AppendError) -> Refusal {
+pub(super) fn not_kept(error: &AppendError) -> Refusal {
     match error {
         AppendError::Full => Rejection::Busy.into(),
         AppendError::NoRoom(_) => Rejection::NotReady.into(),

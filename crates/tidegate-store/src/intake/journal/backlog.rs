@@ -60,7 +60,7 @@ impl Backlog {
     }
 
     pub(super) fn highest_order(&self) -> u64 {
-        self.queue.iter().map(|claim| claim.order.raw()).max().unwrap_or(0)
+        self.queue.iter().map(|claim| claim.id.raw()).max().unwrap_or(0)
     }
 
     pub(super) fn depth(&self) -> usize {

@@ -1,15 +1,18 @@
 //! The journal's bytes: segment headers and frames, each with its checksum.
 //!
 //! A frame is one batch: magic, payload length, position of its first claim, number of claims, checksum, payload, all
-//! little-endian and padded to eight bytes. The checksum covers the segment's number, so that what an
+//! little-endian and padded to eight bytes. The magic tells the version its claims are written in; version 1 knew orders
+//! only, and is still read. The checksum covers the segment's number, so that what an
 //! earlier life of a reused segment left behind never reads as a frame of this one.
 
-use tidegate_core::Claim;
+use serde::Deserialize;
+use tidegate_core::{CampaignId, Claim, ClaimId, Granted, IdempotencyKey, Moment, Money, Slots, UserId};
 
 use super::super::Position;
 
 const SEGMENT_MAGIC: &[u8; 8] = b"TIDEJNL1";
-const FRAME_MAGIC: &[u8; 4] = b"FRM1";
+const FRAME_MAGIC: &[u8; 4] = b"FRM2";
+const FRAME_MAGIC_1: &[u8; 4] = b"FRM1";
 pub(super) const HEADER_BYTES: usize = 32;
 const FRAME_HEADER_BYTES: usize = 24;
 pub(super) const ALIGNMENT: usize = 8;
@@ -45,7 +48,7 @@ pub(super) fn write<'a>(
     for claim in claims {
         let start = buffer.len();
         buffer.resize(start + MAX_CLAIM_BYTES, 0);
-        // A claim has at most MAX_QUANTITY slots of five bytes and small fields: it always fits.
+        // A claim has at most MAX_QUANTITY slots of five bytes, a short seed and small fields: it always fits.
         let written = postcard::to_slice(claim, &mut buffer[start..]).map_or(0, |bytes| bytes.len());
         assert!(written > 0, "a claim is larger than {MAX_CLAIM_BYTES} bytes");
         buffer.truncate(start + written);
@@ -61,11 +64,36 @@ pub(super) fn write<'a>(
     buffer.resize(buffer.len().next_multiple_of(ALIGNMENT), 0);
 }
 
-/// An upper bound on one claim's bytes: fixed fields below 128, and five bytes for each of at most 100 slots.
+/// An upper bound on one claim's bytes: fixed fields below 128, five bytes for each of at most 100 slots, and at most four
+/// for each of 64 characters of a player's seed.
 pub(super) const MAX_CLAIM_BYTES: usize = 1024;
+
+/// A claim as version 1 wrote it.
+#[derive(Deserialize)]
+struct Claim1 {
+    id: ClaimId,
+    user: UserId,
+    campaign: CampaignId,
+    epoch: u32,
+    version: u64,
+    slots: Slots,
+    unit_price: Money,
+    created_at: Moment,
+    pay_by: Moment,
+    key: Option<IdempotencyKey>,
+}
+
+impl From<Claim1> for Claim {
+    fn from(old: Claim1) -> Self {
+        let Claim1 { id, user, campaign, epoch, version, slots, unit_price, created_at, pay_by, key } = old;
+        let granted = Granted::Order { unit_price, pay_by };
+        Self { id, user, campaign, epoch, version, slots, created_at, key, granted }
+    }
+}
 
 /// One frame as it was read.
 pub(super) struct Frame<'a> {
+    first_version: bool,
     pub(super) first: Position,
     pub(super) count: u32,
     pub(super) bytes: usize,
@@ -77,7 +105,12 @@ impl Frame<'_> {
         let mut rest = self.payload;
         (0..self.count)
             .map(|_| {
-                let (claim, left) = postcard::take_from_bytes(rest)?;
+                let (claim, left) = if self.first_version {
+                    let (old, left) = postcard::take_from_bytes::<Claim1>(rest)?;
+                    (old.into(), left)
+                } else {
+                    postcard::take_from_bytes(rest)?
+                };
                 rest = left;
                 Ok(claim)
             })
@@ -88,7 +121,8 @@ impl Frame<'_> {
 /// The frame that starts at the beginning of `bytes`, if there is an intact one of this segment.
 pub(super) fn read(bytes: &[u8], segment: u64) -> Option<Frame<'_>> {
     let header = bytes.get(..FRAME_HEADER_BYTES)?;
-    if header[..4] != *FRAME_MAGIC {
+    let first_version = header[..4] == *FRAME_MAGIC_1;
+    if !first_version && header[..4] != *FRAME_MAGIC {
         return None;
     }
     let end = FRAME_HEADER_BYTES.checked_add(u32_at(header, 4)? as usize)?;
@@ -97,6 +131,7 @@ pub(super) fn read(bytes: &[u8], segment: u64) -> Option<Frame<'_>> {
         return None;
     }
     Some(Frame {
+        first_version,
         first: u64_at(header, 8)?,
         count: u32_at(header, 16)?,
         bytes: end.next_multiple_of(ALIGNMENT),
@@ -116,4 +151,30 @@ fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
 
 fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
     Some(u64::from_le_bytes(bytes.get(at..at + 8)?.try_into().ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::conformance::{NOW, claim, price};
+
+    /// What the program before draws left in its journal is read as it was meant.
+    #[test]
+    fn frames_of_the_first_version_are_read() {
+        let expected = claim(5, 6, &[7, 8]);
+        let Claim { id, user, campaign, epoch, version, slots, created_at, key, .. } = expected.clone();
+        let pay_by = NOW + std::time::Duration::from_secs(60);
+        let old = (id, user, campaign, epoch, version, slots, price(), created_at, pay_by, key);
+        let payload = postcard::to_stdvec(&old).unwrap();
+        let mut frame = vec![0; FRAME_HEADER_BYTES];
+        frame.extend(&payload);
+        frame[..4].copy_from_slice(FRAME_MAGIC_1);
+        frame[4..8].copy_from_slice(&u32::try_from(payload.len()).unwrap().to_le_bytes());
+        frame[8..16].copy_from_slice(&9_u64.to_le_bytes());
+        frame[16..20].copy_from_slice(&1_u32.to_le_bytes());
+        let sum = checksum(3, &frame);
+        frame[20..24].copy_from_slice(&sum.to_le_bytes());
+        let read = read(&frame, 3).unwrap();
+        assert_eq!((read.first, read.claims().unwrap()), (9, vec![expected]));
+    }
 }

@@ -2,7 +2,7 @@
 
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use tidegate_core::campaign::{Step, StepRefused};
-use tidegate_core::{Campaign, CampaignId, Moment};
+use tidegate_core::{Campaign, CampaignId, CampaignState, Moment};
 
 use super::SqliteLedger;
 use super::events::{Told, tell};
@@ -13,38 +13,40 @@ use crate::ledger::{Actor, LedgerError, Page, Remember, Tally};
 pub(super) fn create(tx: &Connection, campaign: &Campaign, key: Option<Remember>) -> rusqlite::Result<()> {
     write(tx, campaign)?;
     remember(tx, key, campaign.id.raw(), 0, campaign.created_at)?;
-    tell(tx, Actor::Operator, campaign.created_at, told(campaign, "sale.created", None))
+    announce(tx, campaign, "created", Actor::Operator, campaign.created_at, None)
 }
 
 /// Inserts or replaces everything but the tally.
 fn write(tx: &Connection, campaign: &Campaign) -> rusqlite::Result<()> {
     let protect = serde_json::to_string(&campaign.protect)
         .map_err(|error| rusqlite::Error::ToSqlConversionFailure(error.into()))?;
+    let sale = campaign.sale();
     tx.execute(
         "INSERT INTO campaign (id, item, price, currency, stock, top, starts_at, ends_at, per_user_limit, pay_within_s,
-                               shards, protect, state, epoch, opened, created_at, updated_at)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17)
+                               shards, protect, state, epoch, opened, created_at, updated_at, kind)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18)
          ON CONFLICT (id) DO UPDATE SET item = ?2, price = ?3, currency = ?4, stock = ?5, top = ?6, starts_at = ?7,
              ends_at = ?8, per_user_limit = ?9, pay_within_s = ?10, shards = ?11, protect = ?12, state = ?13,
              epoch = ?14, opened = ?15, updated_at = ?17",
         params![
             sql(campaign.id.raw()),
-            sql(campaign.item.raw()),
-            campaign.price.amount,
-            campaign.price.currency.as_str(),
+            sale.map(|sale| sql(sale.item.raw())),
+            sale.map(|sale| sale.price.amount),
+            sale.map(|sale| sale.price.currency.as_str()),
             campaign.stock,
             campaign.top,
             campaign.window.starts_at.millis(),
             campaign.window.ends_at.millis(),
             campaign.per_user_limit,
-            campaign.pay_within_s,
+            sale.map(|sale| sale.pay_within_s),
             campaign.shards,
             protect,
             campaign.state.as_str(),
             campaign.epoch,
             campaign.opened,
             campaign.created_at.millis(),
-            campaign.updated_at.millis()
+            campaign.updated_at.millis(),
+            campaign.kind.noun()
         ],
     )?;
     Ok(())
@@ -52,11 +54,31 @@ fn write(tx: &Connection, campaign: &Campaign) -> rusqlite::Result<()> {
 
 pub(super) fn by_id(connection: &Connection, id: CampaignId) -> rusqlite::Result<Option<Campaign>> {
     let mut select = connection.prepare_cached("SELECT * FROM campaign WHERE id = ?")?;
-    select.query_row([sql(id.raw())], campaign).optional()
+    select.query_row([sql(id.raw())], |row| campaign(connection, row)).optional()
 }
 
-pub(super) fn told<'a>(campaign: &Campaign, kind: &'a str, detail: Option<&'a str>) -> Told<'a> {
-    Told { kind, campaign: Some(campaign.id), subject: campaign.id.raw(), detail }
+/// Tells that a sale or draw was created, published, closed, …
+pub(super) fn announce(
+    tx: &Connection,
+    campaign: &Campaign,
+    what: &str,
+    by: Actor,
+    now: Moment,
+    detail: Option<&str>,
+) -> rusqlite::Result<()> {
+    let kind = format!("{}.{what}", campaign.kind.noun());
+    let told = Told { kind: &kind, campaign: Some(campaign.id), subject: campaign.id.raw(), detail };
+    tell(tx, by, now, told)
+}
+
+/// Replaces a draft's row; `false` if it is no draft any more.
+pub(super) fn put_draft(tx: &Connection, campaign: &Campaign) -> rusqlite::Result<bool> {
+    let still_draft = by_id(tx, campaign.id)?.is_some_and(|found| found.state == CampaignState::Draft);
+    if still_draft {
+        write(tx, campaign)?;
+        announce(tx, campaign, "edited", Actor::Operator, campaign.updated_at, None)?;
+    }
+    Ok(still_draft)
 }
 
 fn tally(row: &Row<'_>) -> rusqlite::Result<Tally> {
@@ -70,14 +92,14 @@ fn tally(row: &Row<'_>) -> rusqlite::Result<Tally> {
 
 fn event_of(step: Step) -> &'static str {
     match step {
-        Step::Submit => "sale.submitted",
-        Step::Approve => "sale.approved",
-        Step::Refuse => "sale.refused",
-        Step::Publish { .. } => "sale.published",
-        Step::Pause => "sale.paused",
-        Step::Resume => "sale.resumed",
-        Step::Close => "sale.closed",
-        Step::Reopen { .. } => "sale.reopened",
+        Step::Submit => "submitted",
+        Step::Approve => "approved",
+        Step::Refuse => "refused",
+        Step::Publish { .. } => "published",
+        Step::Pause => "paused",
+        Step::Resume => "resumed",
+        Step::Close => "closed",
+        Step::Reopen { .. } => "reopened",
     }
 }
 
@@ -86,20 +108,23 @@ impl SqliteLedger {
         self.read(|connection| by_id(connection, id))
     }
 
-    /// Published ones only, or all of them; newest first.
+    /// Sales or draws (`noun`), published ones only or all of them; newest first.
     pub async fn campaigns(
         &self,
+        noun: &'static str,
         published: bool,
         page: Page,
     ) -> Result<Vec<(Campaign, Tally)>, LedgerError> {
         let sql_text =
-            "SELECT * FROM campaign WHERE id < ?1 AND (NOT ?3 OR state IN ('live', 'paused', 'closed'))
+            "SELECT * FROM campaign WHERE id < ?1 AND kind = ?4 AND (NOT ?3 OR state IN ('live', 'paused', 'closed'))
                         ORDER BY id DESC LIMIT ?2";
         self.scan(move |connection| {
             let before = page.before.map_or(i64::MAX, sql);
             connection
                 .prepare_cached(sql_text)?
-                .query_map(params![before, page.limit, published], |row| Ok((campaign(row)?, tally(row)?)))?
+                .query_map(params![before, page.limit, published, noun], |row| {
+                    Ok((campaign(connection, row)?, tally(row)?))
+                })?
                 .collect()
         })
         .await
@@ -110,7 +135,7 @@ impl SqliteLedger {
         self.read(|connection| {
             connection
                 .prepare_cached("SELECT * FROM campaign WHERE state IN ('live', 'paused') ORDER BY ends_at")?
-                .query_map([], campaign)?
+                .query_map([], |row| campaign(connection, row))?
                 .collect()
         })
     }
@@ -140,7 +165,7 @@ impl SqliteLedger {
                     Err(refused) => return Ok(Some(Err(refused))),
                 };
                 write(tx, &after)?;
-                tell(tx, by, now, told(&after, event_of(step), reason.as_deref()))?;
+                announce(tx, &after, event_of(step), by, now, reason.as_deref())?;
                 Ok(Some(Ok(after)))
             })
             .await
@@ -148,18 +173,7 @@ impl SqliteLedger {
 
     /// Replaces a draft's terms; `false` if it is no draft any more.
     pub async fn edit_draft(&self, campaign: Campaign) -> Result<bool, LedgerError> {
-        self.writer
-            .write(move |tx| {
-                let still_draft = by_id(tx, campaign.id)?
-                    .is_some_and(|found| found.state == tidegate_core::CampaignState::Draft);
-                if still_draft {
-                    write(tx, &campaign)?;
-                    let now = campaign.updated_at;
-                    tell(tx, Actor::Operator, now, told(&campaign, "sale.edited", None))?;
-                }
-                Ok(still_draft)
-            })
-            .await
+        self.writer.write(move |tx| put_draft(tx, &campaign)).await
     }
 
     /// Announces, once, that a campaign's window has begun.
@@ -168,12 +182,13 @@ impl SqliteLedger {
             .write(move |tx| {
                 let changed = tx
                     .execute("UPDATE campaign SET opened = 1 WHERE id = ? AND opened = 0", [sql(id.raw())])?;
-                if changed == 1 {
-                    let told =
-                        Told { kind: "sale.opened", campaign: Some(id), subject: id.raw(), detail: None };
-                    tell(tx, Actor::Clock, now, told)?;
+                if changed == 0 {
+                    return Ok(false);
                 }
-                Ok(changed == 1)
+                if let Some(campaign) = by_id(tx, id)? {
+                    announce(tx, &campaign, "opened", Actor::Clock, now, None)?;
+                }
+                Ok(true)
             })
             .await
     }

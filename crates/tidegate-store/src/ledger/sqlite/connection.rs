@@ -3,10 +3,11 @@
 use rusqlite::{Connection, ErrorCode, OpenFlags, ffi};
 
 use super::SqliteOptions;
+use super::rows::broken;
 use crate::ledger::LedgerError;
 
 /// Each runs once, in order; `user_version` counts those that have.
-const MIGRATIONS: &[&str] = &[include_str!("schema.sql")];
+const MIGRATIONS: &[&str] = &[include_str!("schema.sql"), include_str!("draws.sql")];
 
 /// Readers follow indexes; what they read twice is in the system's cache.
 const READER_CACHE_MB: u32 = 8;
@@ -33,10 +34,10 @@ pub(super) fn open_writer(options: &SqliteOptions) -> Result<Connection, LedgerE
         Ok(connection)
     };
     let mut connection = open().map_err(|error| at(options, &error))?;
+    migrate(&mut connection)?;
     for (pragma, expected) in [("journal_mode", "wal"), ("synchronous", "2"), ("foreign_keys", "1")] {
         assert_pragma(&connection, pragma, expected)?;
     }
-    migrate(&mut connection)?;
     Ok(connection)
 }
 
@@ -86,14 +87,24 @@ fn migrate(connection: &mut Connection) -> Result<(), LedgerError> {
             schema_version()
         )));
     }
+    if version == schema_version() {
+        return Ok(());
+    }
     let mut run = || -> rusqlite::Result<()> {
+        // A table that others refer to can only be replaced while nobody looks; then everything is looked at.
+        connection.pragma_update(None, "foreign_keys", false)?;
         for (migration, number) in MIGRATIONS.iter().zip(1_u32..).filter(|(_, number)| *number > version) {
             let transaction = connection.transaction()?;
             transaction.execute_batch(migration)?;
+            if transaction.prepare("PRAGMA foreign_key_check")?.exists([])? {
+                return Err(broken(format!(
+                    "after migration {number} a row refers to one that does not exist"
+                )));
+            }
             transaction.pragma_update(None, "user_version", number)?;
             transaction.commit()?;
         }
-        Ok(())
+        connection.pragma_update(None, "foreign_keys", true)
     };
     run().map_err(|error| explain(&error))
 }

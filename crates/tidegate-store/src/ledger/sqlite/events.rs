@@ -1,6 +1,6 @@
 //! The outbox: one row for every change, in its transaction. What happened, to what, by whom, when.
 
-use rusqlite::{Connection, params};
+use rusqlite::{Connection, OptionalExtension, params};
 use tidegate_core::{CampaignId, Moment};
 
 use super::SqliteLedger;
@@ -52,7 +52,12 @@ impl SqliteLedger {
     }
 }
 
-fn event(row: &rusqlite::Row<'_>) -> rusqlite::Result<Event> {
+pub(super) fn by_number(connection: &Connection, number: u64) -> rusqlite::Result<Option<Event>> {
+    let mut select = connection.prepare_cached("SELECT * FROM outbox WHERE id = ?")?;
+    select.query_row([sql(number)], event).optional()
+}
+
+pub(super) fn event(row: &rusqlite::Row<'_>) -> rusqlite::Result<Event> {
     let campaign: Option<i64> = row.get("campaign")?;
     Ok(Event {
         id: id(row, "id")?,

@@ -1,11 +1,13 @@
 //! Rows of the ledger as the core's values, and back.
 
 use rusqlite::types::Type;
-use rusqlite::{Error, Row};
+use rusqlite::{Connection, Error, Row};
 use tidegate_core::{
-    Campaign, CampaignId, CampaignState, Currency, Item, ItemId, Moment, Money, Order, OrderId, OrderState,
-    Rejection, Slots, UserId, Window,
+    Campaign, CampaignId, CampaignState, Currency, Item, ItemId, Kind, Moment, Money, Order, OrderId,
+    OrderState, Rejection, Sale, Slots, UserId, Window,
 };
+
+use super::draws;
 
 /// Ids have 63 bits, so they fit SQLite's integers.
 pub(super) fn sql(id: u64) -> i64 {
@@ -38,7 +40,7 @@ pub(super) fn word<T>(
     })
 }
 
-fn money(row: &Row<'_>) -> rusqlite::Result<Money> {
+pub(super) fn money(row: &Row<'_>) -> rusqlite::Result<Money> {
     let currency = word(row, "currency", |text| text.parse::<Currency>().ok())?;
     Ok(Money { amount: row.get("price")?, currency })
 }
@@ -55,16 +57,25 @@ pub(super) fn item(row: &Row<'_>) -> rusqlite::Result<Item> {
     })
 }
 
-pub(super) fn campaign(row: &Row<'_>) -> rusqlite::Result<Campaign> {
+/// Reads a row of `campaign`; what a draw has besides is read over the same connection.
+pub(super) fn campaign(connection: &Connection, row: &Row<'_>) -> rusqlite::Result<Campaign> {
+    let campaign = CampaignId::from_raw(id(row, "id")?);
+    let kind: String = row.get("kind")?;
+    let kind = match kind.as_str() {
+        "draw" => Kind::Draw(draws::read(connection, campaign)?),
+        _ => Kind::Sale(Sale {
+            item: ItemId::from_raw(id(row, "item")?),
+            price: money(row)?,
+            pay_within_s: row.get("pay_within_s")?,
+        }),
+    };
     Ok(Campaign {
-        id: CampaignId::from_raw(id(row, "id")?),
-        item: ItemId::from_raw(id(row, "item")?),
-        price: money(row)?,
+        id: campaign,
+        kind,
         stock: row.get("stock")?,
         top: row.get("top")?,
         window: Window { starts_at: moment(row, "starts_at")?, ends_at: moment(row, "ends_at")? },
         per_user_limit: row.get("per_user_limit")?,
-        pay_within_s: row.get("pay_within_s")?,
         shards: row.get("shards")?,
         protect: word(row, "protect", |text| serde_json::from_str(text).ok())?,
         state: word(row, "state", CampaignState::parse)?,

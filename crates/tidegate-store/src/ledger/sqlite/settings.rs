@@ -36,7 +36,8 @@ impl SqliteLedger {
         self.read(|connection| {
             connection.query_row(
                 "SELECT max((SELECT coalesce(max(id), 0) FROM orders), (SELECT coalesce(max(id), 0) FROM buyer),
-                            (SELECT coalesce(max(id), 0) FROM campaign), (SELECT coalesce(max(id), 0) FROM item)) AS id",
+                            (SELECT coalesce(max(id), 0) FROM campaign), (SELECT coalesce(max(id), 0) FROM item),
+                            (SELECT coalesce(max(id), 0) FROM play), (SELECT coalesce(max(id), 0) FROM webhook)) AS id",
                 [],
                 |row| id(row, "id"),
             )

@@ -6,8 +6,8 @@ use tidegate_core::{
     Campaign, CampaignId, Moment, Order, Seed, Slot, Slots, StockChange, StockEntry, UserId,
 };
 
-use super::campaigns::{by_id, told};
-use super::events::tell;
+use super::campaigns::{announce, by_id};
+use super::draws;
 use super::remembered::remember;
 use super::rows::{broken, id, sql, word};
 use crate::ledger::{Actor, Remember};
@@ -41,7 +41,8 @@ fn read_seed(connection: &Connection, campaign: CampaignId) -> rusqlite::Result<
         .query_map([raw], |row| Ok((UserId::from_raw(id(row, "user")?), row.get("units")?)))?
         .collect::<rusqlite::Result<Vec<_>>>()?;
     let applied = log_end(connection, campaign)?;
-    Ok(Some(Seed { epoch: found.epoch, door: found.door(), top: found.top, taken, users, applied }))
+    let prizes = draws::prize_seed(connection, &found)?;
+    Ok(Some(Seed { epoch: found.epoch, door: found.door(), top: found.top, taken, users, applied, prizes }))
 }
 
 pub(super) fn log_end(connection: &Connection, campaign: CampaignId) -> rusqlite::Result<u64> {
@@ -62,13 +63,13 @@ pub(super) fn log(
     now: Moment,
 ) -> rusqlite::Result<()> {
     let none = Slots::default();
-    let (top, user, slots) = match change {
-        StockChange::Restock { top } => (Some(*top), None, &none),
-        StockChange::Return { user, slots } => (None, Some(sql(user.raw())), slots),
-        StockChange::Withdraw { top, slots } => (Some(*top), None, slots),
+    let (top, user, slots, prize) = match change {
+        StockChange::Restock { top } => (Some(*top), None, &none, None),
+        StockChange::Return { user, slots, prize } => (None, Some(sql(user.raw())), slots, *prize),
+        StockChange::Withdraw { top, slots } => (Some(*top), None, slots, None),
     };
     let seq = log_end(tx, campaign)? + 1;
-    tx.prepare_cached("INSERT INTO stock_log VALUES (?, ?, ?, ?, ?, ?, ?, ?)")?.execute(params![
+    tx.prepare_cached("INSERT INTO stock_log VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)")?.execute(params![
         sql(campaign.raw()),
         SHARD,
         sql(seq),
@@ -76,7 +77,8 @@ pub(super) fn log(
         top,
         user,
         slots.to_string(),
-        now.millis()
+        now.millis(),
+        prize
     ])?;
     Ok(())
 }
@@ -101,7 +103,10 @@ fn entry(row: &Row<'_>) -> rusqlite::Result<StockEntry> {
     let change = match kind.as_str() {
         "restock" => StockChange::Restock { top: row.get("top")? },
         "withdraw" => StockChange::Withdraw { top: row.get("top")?, slots },
-        _ => StockChange::Return { user: UserId::from_raw(id(row, "user")?), slots },
+        _ => {
+            let user = UserId::from_raw(id(row, "user")?);
+            StockChange::Return { user, slots, prize: row.get("prize")? }
+        }
     };
     Ok(StockEntry { seq: id(row, "seq")?, change })
 }
@@ -118,7 +123,7 @@ pub(super) fn restock(
     resize(tx, id, campaign.stock + units, top, now)?;
     log(tx, id, &StockChange::Restock { top }, now)?;
     remember(tx, key, id.raw(), units.into(), now)?;
-    tell(tx, Actor::Operator, now, told(&campaign, "sale.restocked", Some(&format!("+{units}"))))?;
+    announce(tx, &campaign, "restocked", Actor::Operator, now, Some(&format!("+{units}")))?;
     by_id(tx, id)
 }
 
@@ -139,7 +144,7 @@ pub(super) fn withdraw(
     log(tx, id, &change, now)?;
     remember(tx, key, id.raw(), -i64::from(withdrawal.units), now)?;
     let detail = format!("-{}", withdrawal.units);
-    tell(tx, Actor::Operator, now, told(&campaign, "sale.restocked", Some(&detail)))?;
+    announce(tx, &campaign, "restocked", Actor::Operator, now, Some(&detail))?;
     by_id(tx, id)
 }
 
@@ -164,6 +169,6 @@ pub(super) fn give_back(tx: &Connection, order: &Order, now: Moment) -> rusqlite
     }
     tx.prepare_cached("UPDATE held_by_user SET units = units - ? WHERE campaign = ? AND user = ?")?
         .execute(params![order.quantity(), campaign, sql(order.user.raw())])?;
-    let change = StockChange::Return { user: order.user, slots: order.slots.clone() };
+    let change = StockChange::Return { user: order.user, slots: order.slots.clone(), prize: None };
     log(tx, order.campaign, &change, now)
 }

@@ -1,0 +1,166 @@
+//! Campaigns, sales and draws alike: stepped through their lives, opened and closed at their times, followed by the gate.
+
+use tidegate_core::campaign::Step;
+use tidegate_core::pool::Door;
+use tidegate_core::{Campaign, CampaignId, CampaignState, Kind, Moment, Protect, Rejection, Seed, Window};
+use tidegate_store::gate::Gate;
+use tidegate_store::ledger::{Actor, Ledger, LedgerError, Tally};
+
+use super::{App, Refusal};
+
+/// What an operator says about any campaign; checked at the edge.
+#[derive(Clone, Debug)]
+pub struct CampaignTerms {
+    /// Units or seats.
+    pub stock: u32,
+    pub window: Window,
+    pub per_user_limit: u32,
+    pub shards: u32,
+    pub protect: Protect,
+}
+
+impl CampaignTerms {
+    /// The draft these terms describe.
+    pub(super) fn drafted(self, id: CampaignId, kind: Kind, created_at: Moment, now: Moment) -> Campaign {
+        let Self { stock, window, per_user_limit, shards, protect } = self;
+        Campaign {
+            id,
+            kind,
+            stock,
+            top: stock,
+            window,
+            per_user_limit,
+            shards,
+            protect,
+            state: CampaignState::Draft,
+            epoch: 0,
+            opened: false,
+            created_at,
+            updated_at: now,
+        }
+    }
+}
+
+/// A campaign's units, as operators see them.
+#[derive(Clone, Copy, Debug)]
+pub struct Counters {
+    pub tally: Tally,
+    pub available: u32,
+    pub queued: u32,
+}
+
+impl App {
+    pub fn campaign(&self, id: CampaignId) -> Result<Campaign, Refusal> {
+        if let Some(campaign) = self.book.find(id) {
+            return Ok(campaign.as_ref().clone());
+        }
+        self.ledger.campaign(id)?.ok_or_else(|| Rejection::NotFound.into())
+    }
+
+    /// Takes one step of a campaign's lifecycle and lets the gate follow.
+    pub async fn step(
+        &self,
+        id: CampaignId,
+        step: Step,
+        by: Actor,
+        reason: Option<String>,
+    ) -> Result<Campaign, Refusal> {
+        let _one_at_a_time = self.campaigns.lock().await;
+        let now = self.now();
+        let starts_selling = matches!(step, Step::Publish { .. } | Step::Reopen { .. });
+        if starts_selling {
+            // Refused before anything is touched.
+            self.campaign(id)?.step(step, now)?;
+            self.prewarm(id, now).await?;
+        }
+        if matches!(step, Step::Pause | Step::Close) {
+            self.gate.set_door(id, Door::Paused).await;
+        }
+        let stepped = self.ledger.step(id, step, by, now, reason).await;
+        let current = self.ledger.campaign(id)?.ok_or(Rejection::NotFound)?;
+        self.gate.set_door(id, current.door()).await;
+        let closed = current.state == CampaignState::Closed;
+        self.book.enter(current);
+        if closed {
+            self.gate.remove(id);
+            self.rates.forget(id);
+            self.rooms.forget(id);
+        }
+        Ok(stepped?.ok_or(Rejection::NotFound)??)
+    }
+
+    /// Installs the pool behind a closed door, in a new epoch: claims of earlier ones are recorded by then.
+    async fn prewarm(&self, id: CampaignId, now: Moment) -> Result<(), Refusal> {
+        self.let_turns_pass();
+        self.caught_up(self.journal.end()).await?;
+        let seed = self.ledger.reseed(id, now).await?.ok_or(Rejection::NotFound)?;
+        self.gate.install(id, Seed { door: Door::Closed, ..seed }).await;
+        Ok(())
+    }
+
+    pub fn counters(&self, campaign: &Campaign) -> Result<Counters, Refusal> {
+        let tally = self.ledger.tally(campaign.id)?.unwrap_or_default();
+        Ok(self.counted(campaign, tally))
+    }
+
+    pub(super) fn counted(&self, campaign: &Campaign, tally: Tally) -> Counters {
+        let queued = self.journal.queued_units(campaign.id);
+        let unheld = tally.stock.saturating_sub(tally.awaiting_payment + tally.paid + queued);
+        let available = self.gate.left(campaign.id).unwrap_or(unheld);
+        Counters { tally, available, queued }
+    }
+
+    /// Opens and closes what is due; gives when the next campaign opens or closes.
+    pub async fn keep_times(&self) -> Result<Option<Moment>, LedgerError> {
+        let mut next: Option<Moment> = None;
+        for campaign in self.book.all() {
+            let now = self.now();
+            if now >= campaign.window.ends_at {
+                if let Err(refusal) = self.step(campaign.id, Step::Close, Actor::Clock, None).await {
+                    tracing::warn!(campaign = campaign.id.raw(), %refusal, "a campaign could not be closed at its end");
+                }
+                continue;
+            }
+            if now >= campaign.window.starts_at && !campaign.opened {
+                self.announce_opening(campaign.id, now).await?;
+            }
+            let due = if now < campaign.window.starts_at {
+                campaign.window.starts_at
+            } else {
+                campaign.window.ends_at
+            };
+            next = Some(next.map_or(due, |next| next.min(due)));
+        }
+        Ok(next)
+    }
+
+    async fn announce_opening(&self, id: CampaignId, now: Moment) -> Result<(), LedgerError> {
+        let _one_at_a_time = self.campaigns.lock().await;
+        self.ledger.announce_opening(id, now).await?;
+        if let Some(campaign) = self.ledger.campaign(id)? {
+            self.book.enter(campaign);
+        }
+        tracing::info!(campaign = id.raw(), "a campaign has opened");
+        Ok(())
+    }
+
+    /// Lets book and gate catch up with the ledger: what an interrupted step left behind, and the stock log of every
+    /// running campaign.
+    pub async fn follow_all(&self) -> Result<(), LedgerError> {
+        for campaign in self.ledger.running()? {
+            if self.book.find(campaign.id).is_none_or(|entered| *entered != campaign) {
+                self.catch_up_with(campaign.id).await?;
+            }
+            self.follow(campaign.id).await?;
+        }
+        Ok(())
+    }
+
+    async fn catch_up_with(&self, id: CampaignId) -> Result<(), LedgerError> {
+        let _one_at_a_time = self.campaigns.lock().await;
+        let Some(campaign) = self.ledger.campaign(id)? else { return Ok(()) };
+        self.gate.set_door(id, campaign.door()).await;
+        self.book.enter(campaign);
+        Ok(())
+    }
+}
