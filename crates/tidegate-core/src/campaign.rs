@@ -27,7 +27,7 @@ words! {
 }
 
 /// From `starts_at` until just before `ends_at`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Window {
     pub starts_at: Moment,
     pub ends_at: Moment,

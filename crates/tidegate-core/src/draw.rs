@@ -4,6 +4,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::WaitsFor;
 use crate::words::words;
 
 /// Odds are in parts per billion; what the prizes leave is "no win".
@@ -37,6 +38,18 @@ pub struct Prize {
     pub grant: Grant,
     /// What a winner of a text is shown; what a coupon is called at the merchant's.
     pub content: String,
+}
+
+impl Prize {
+    /// What a winner's delivery waits for first.
+    pub fn waits_for(&self) -> Option<WaitsFor> {
+        match (self.grant, self.kind) {
+            (Grant::AtClose, _) => Some(WaitsFor::Close),
+            (Grant::Manual, _) => Some(WaitsFor::Operator),
+            (Grant::Instant, PrizeKind::Goods) => Some(WaitsFor::Address),
+            (Grant::Instant, _) => None,
+        }
+    }
 }
 
 /// What a draw is besides a campaign.

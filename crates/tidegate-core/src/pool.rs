@@ -387,7 +387,7 @@ mod tests {
         };
         let mut pool = pool(3);
         pool.prizes = Some(PrizeStock::from_seed(PrizeSeed { draw: draw.into(), seats: 3, taken: vec![0] }));
-        let mut play = |pool: &mut Pool, id| {
+        let play = |pool: &mut Pool, id| {
             pool.decide(request(id, id, Wanted::Play { client_seed: String::new() })).unwrap()
         };
         let won = play(&mut pool, 1);

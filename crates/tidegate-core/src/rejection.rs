@@ -31,17 +31,17 @@ macro_rules! rejections {
 
 rejections! {
     NotFound "not_found" 404 "There is no such thing here."
-    NotStarted "not_started" 409 "The sale has not started yet."
-    Ended "ended" 409 "The sale has ended."
-    Paused "paused" 409 "The sale is paused; try again when it goes on."
-    SoldOut "sold_out" 409 "Not enough units are left. Unpaid orders may still return some."
+    NotStarted "not_started" 409 "This has not started yet."
+    Ended "ended" 409 "This has ended."
+    Paused "paused" 409 "This is paused; try again when it goes on."
+    SoldOut "sold_out" 409 "Not enough is left. What unpaid orders hold may still return."
     RateLimited "rate_limited" 429 "Too many requests; slow down."
     Unauthenticated "unauthenticated" 401 "This call needs a valid bearer token."
-    PassRequired "pass_required" 403 "This sale needs a pass; solve its challenge first."
-    PassInvalid "pass_invalid" 403 "The pass is not valid for this buyer and sale, or was used already."
-    LimitReached "limit_reached" 409 "This would be more than one buyer may have of this sale."
-    Busy "busy" 503 "Too many orders are waiting; try again in a moment with the same Idempotency-Key."
-    NotReady "not_ready" 503 "Orders cannot be taken right now; try again in a moment with the same Idempotency-Key."
+    PassRequired "pass_required" 403 "A pass is needed here; solve the challenge first."
+    PassInvalid "pass_invalid" 403 "The pass is not valid here for this person, or was used already."
+    LimitReached "limit_reached" 409 "This would be more than one person may have."
+    Busy "busy" 503 "Too much is waiting; try again in a moment with the same Idempotency-Key."
+    NotReady "not_ready" 503 "Nothing can be taken right now; try again in a moment with the same Idempotency-Key."
     ClaimLost "claim_lost" 409 "The claim was lost before it was recorded; try again."
 }
 

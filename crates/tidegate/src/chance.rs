@@ -24,8 +24,8 @@ pub fn digest(parts: &[&[u8]]) -> Secret {
 }
 
 /// A keyed digest: only who has the key can make it.
-pub fn keyed(key: &Secret, parts: &[&[u8]]) -> Secret {
-    // The algorithm itself pads a key to a whole block with zeros.
+pub fn keyed(key: &[u8], parts: &[&[u8]]) -> Secret {
+    // The algorithm itself pads a key to a whole block with zeros; ours are never longer than one.
     let mut block = [0; 64];
     block[..key.len()].copy_from_slice(key);
     let mut mac = Hmac::<Sha256>::new(&block.into());
@@ -51,6 +51,11 @@ pub fn token(prefix: &str, bytes: &[u8]) -> String {
         let _ = write!(text, "{byte:02x}");
         text
     })
+}
+
+/// A number from 0 to 1, to spread what would otherwise happen at once; where the system gives none, the middle.
+pub fn fraction() -> f64 {
+    secret().map_or(0.5, |bytes| f64::from(u16::from_le_bytes([bytes[0], bytes[1]])) / f64::from(u16::MAX))
 }
 
 /// A number below `bound` from the system, each as likely as the others.

@@ -6,6 +6,7 @@ mod audit;
 mod config;
 mod migrate;
 mod serve;
+mod verify;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -15,7 +16,7 @@ use clap::{Args, Parser, Subcommand};
 use crate::config::{Config, ConfigError, Sources, load};
 use crate::rehearse;
 
-/// A flash-sale engine: every unit sold exactly once, to the right people, fast; nothing lost whatever crashes.
+/// A flash-sale and prize-draw engine: every unit sold exactly once, to the right people, fast; nothing lost whatever crashes.
 #[derive(Debug, Parser)]
 #[command(name = "tidegate", version, args_conflicts_with_subcommands = true)]
 struct Cli {
@@ -29,10 +30,12 @@ struct Cli {
 enum Command {
     /// Start the server. This is what happens without a command, too.
     Serve(serve::ServeArgs),
-    /// Rehearse a sale with virtual buyers and judge it: nothing oversold, undersold or lost, limits kept.
+    /// Rehearse a sale or a draw with virtual buyers and judge it: nothing oversold, undersold or lost, limits kept.
     Rehearse(rehearse::RehearseArgs),
     /// Check every promise against the ledger in the data directory.
     Audit(audit::AuditArgs),
+    /// Check a draw's proof offline: what it was bound to, and every play.
+    Verify(verify::VerifyArgs),
     /// Bring the ledger in the data directory up to date.
     Migrate(migrate::MigrateArgs),
     /// Check or show the configuration.
@@ -105,6 +108,7 @@ pub fn main() -> ExitCode {
             Command::Serve(args) => serve::run(args).await,
             Command::Rehearse(args) => rehearse::run(args).await,
             Command::Audit(args) => audit::run(args).await,
+            Command::Verify(args) => verify::run(args),
             Command::Migrate(args) => migrate::run(args),
             Command::Config(args) => config::run(args),
         }

@@ -14,6 +14,7 @@ use serde::Deserialize;
 
 pub use self::layers::{ConfigError, Flags, Sources, load};
 pub use self::show::{Shown, show};
+use crate::signature::parse_secret;
 
 #[derive(Clone, Debug, Deserialize)]
 pub struct Config {
@@ -30,6 +31,7 @@ pub struct Config {
     pub journal: Journal,
     pub ledger: Ledger,
     pub sales: Sales,
+    pub deliveries: Deliveries,
     pub payment: Payment,
     pub accounts: Accounts,
     pub sms: Sms,
@@ -50,6 +52,7 @@ pub struct Http {
     pub max_connections: usize,
     pub max_streams: usize,
     pub max_body_bytes: usize,
+    pub max_draw_bytes: usize,
     pub header_timeout_ms: u64,
     pub body_timeout_ms: u64,
     pub write_timeout_ms: u64,
@@ -83,6 +86,17 @@ pub struct Ledger {
 pub struct Sales {
     pub require_approval: bool,
     pub answer_within_ms: u64,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+pub struct Deliveries {
+    pub allow_networks: String,
+    pub timeout_ms: u64,
+    pub at_once: usize,
+    pub give_up_after_h: u64,
+    pub ca_file: String,
+    pub coupon_url: String,
+    pub coupon_secret: String,
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -159,16 +173,30 @@ impl Config {
             return wrong("accounts.hashing_at_once", "must be between 1 and 64");
         }
         if self.sms.kind == SmsKind::Webhook
-            && (!self.sms.webhook_url.starts_with("http://") || self.sms.webhook_secret.len() < 16)
+            && (!is_web_address(&self.sms.webhook_url) || self.sms.webhook_secret.len() < 16)
         {
             return wrong(
                 "sms.webhook_url and sms.webhook_secret",
-                "must be an http:// address and 16 characters or more",
+                "must be an http(s):// address and 16 characters or more",
             );
         }
-        for (key, list) in
-            [("http.trusted_proxies", &self.http.trusted_proxies), ("limits.exempt", &self.limits.exempt)]
+        let coupons = &self.deliveries;
+        if !coupons.coupon_url.is_empty()
+            && (!is_web_address(&coupons.coupon_url) || parse_secret(&coupons.coupon_secret).is_none())
         {
+            return wrong(
+                "deliveries.coupon_url and deliveries.coupon_secret",
+                "must be an http(s):// address, and whsec_ followed by 24 to 64 bytes in base64",
+            );
+        }
+        if !(1..=1000).contains(&self.deliveries.at_once) || self.deliveries.timeout_ms == 0 {
+            return wrong("deliveries", "must have at_once between 1 and 1000 and timeout_ms above 0");
+        }
+        for (key, list) in [
+            ("http.trusted_proxies", &self.http.trusted_proxies),
+            ("limits.exempt", &self.limits.exempt),
+            ("deliveries.allow_networks", &self.deliveries.allow_networks),
+        ] {
             if networks(list).is_none() {
                 return wrong(key, "must be addresses or networks, separated by commas");
             }
@@ -187,6 +215,11 @@ impl Config {
         }
         Ok(())
     }
+}
+
+fn is_web_address(text: &str) -> bool {
+    let uri = text.parse::<hyper::Uri>();
+    uri.is_ok_and(|uri| matches!(uri.scheme_str(), Some("http" | "https")) && uri.host().is_some())
 }
 
 /// Networks in a list with commas; `None` if one is none.

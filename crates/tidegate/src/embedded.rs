@@ -14,12 +14,16 @@ use tidegate_store::ledger::{Ledger, LedgerError};
 
 use crate::chance::{self, Secret, digest};
 use crate::clock::Clock;
-use crate::config::Config;
+use crate::config::{Config, networks};
+use crate::courier::{Courier, Going};
 use crate::health::{Health, Part};
 use crate::metrics::Metrics;
+use crate::ops::deliveries::DeliveryRules;
 use crate::ops::payments::{Provider, Sandbox};
 use crate::ops::sms::Sms;
+use crate::ops::webhooks::Coupons;
 use crate::ops::{App, Merchant, Parts, REFUSED_KEPT, Refused, Rules};
+use crate::signature::parse_secret;
 
 /// The app, and what must live as long as it.
 #[derive(Debug)]
@@ -59,9 +63,15 @@ pub async fn open_on(config: &Config, clock: Clock, disk: Box<dyn Disk>) -> anyh
         max_unrecorded: config.journal.max_unrecorded,
     };
     let journal = Arc::new(Journal::open(options, ledger.position().await?, disk, Box::new(watch))?);
+    let courier = Courier::new(&Going {
+        allowed: networks(&config.deliveries.allow_networks).unwrap_or_default(),
+        timeout: Duration::from_millis(config.deliveries.timeout_ms),
+        ca_file: Some(&config.deliveries.ca_file).filter(|path| !path.is_empty()).map(Into::into),
+    })?;
     let app = App::new(Parts {
         boot: chance::secret()?,
-        sms: Sms::new(&config.sms),
+        sms: Sms::new(&config.sms, courier.clone()),
+        courier,
         merchant: Merchant::new(&config.jwt, &secret)?,
         highest_id: ledger.highest_id()?.max(journal.highest_order()),
         provider: Provider::Sandbox(Sandbox {
@@ -78,6 +88,13 @@ pub async fn open_on(config: &Config, clock: Clock, disk: Box<dyn Disk>) -> anyh
                 per_address: config.accounts.codes_per_address_per_day,
             },
             hashing_at_once: config.accounts.hashing_at_once,
+            deliveries: DeliveryRules {
+                at_once: config.deliveries.at_once,
+                timeout: Duration::from_millis(config.deliveries.timeout_ms),
+                give_up_after: Duration::from_secs(config.deliveries.give_up_after_h * 3600),
+            },
+            coupons: parse_secret(&config.deliveries.coupon_secret)
+                .map(|secret| Coupons { url: config.deliveries.coupon_url.clone(), secret }),
         },
         gate,
         journal,

@@ -1,9 +1,15 @@
 //! The HTTP side: reads requests, asks the use cases, shapes answers. No rule lives here.
 
 mod accounts;
+mod admin_draws;
 mod admin_orders;
 mod admin_sales;
+mod attempt;
 mod browser;
+mod deliveries;
+mod draw_shapes;
+mod draw_terms;
+mod draws;
 mod home;
 mod input;
 mod items;
@@ -11,14 +17,17 @@ mod limits;
 mod listener;
 mod orders;
 mod passes;
+mod plays;
 mod problem;
 mod queue;
 mod sales;
 mod shapes;
 mod socket;
+mod steps;
 mod stream;
 mod system;
 mod terms;
+mod webhooks;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -59,7 +68,7 @@ pub struct Site {
 #[openapi(
     info(
         title = "Tidegate",
-        description = "A flash-sale engine: every unit sold exactly once. Errors are RFC 9457 problems with a stable \
+        description = "A flash-sale and prize-draw engine: every unit sold exactly once. Errors are RFC 9457 problems with a stable \
                        `code`. Money is in minor units, times are RFC 3339 in UTC, ids are opaque strings.",
     ),
     tags(
@@ -76,6 +85,7 @@ pub fn router(app: Arc<App>, config: &Config) -> Router {
     let settings = &config.http;
     let bounds = Bounds {
         max_body_bytes: settings.max_body_bytes,
+        max_draw_bytes: settings.max_draw_bytes,
         body_timeout: Duration::from_millis(settings.body_timeout_ms),
     };
     let site = Site {
@@ -114,11 +124,16 @@ fn api() -> OpenApiRouter<Site> {
         .merge(items::routes())
         .merge(sales::routes())
         .merge(orders::routes())
+        .merge(draws::routes())
+        .merge(plays::routes())
         .merge(passes::routes())
         .merge(queue::routes())
         .merge(stream::routes())
         .merge(admin_sales::routes())
         .merge(admin_orders::routes())
+        .merge(admin_draws::routes())
+        .merge(deliveries::routes())
+        .merge(webhooks::routes())
         .merge(system::routes())
 }
 

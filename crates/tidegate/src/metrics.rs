@@ -10,6 +10,7 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::Registry;
+use tidegate_store::ledger::sqlite::Tried;
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 pub struct RequestLabels {
@@ -24,6 +25,12 @@ pub struct Outcome {
 }
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+pub struct DeliveryLabels {
+    pub kind: String,
+    pub outcome: &'static str,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 pub struct Sale {
     pub sale: String,
 }
@@ -34,6 +41,8 @@ pub struct Metrics {
     pub requests: Family<RequestLabels, Counter>,
     pub request_seconds: Histogram,
     pub orders: Family<Outcome, Counter>,
+    pub plays: Family<Outcome, Counter>,
+    pub deliveries: Family<DeliveryLabels, Counter>,
     pub unrecorded: Gauge,
     pub journal_batch: Histogram,
     pub journal_seconds: Histogram,
@@ -54,6 +63,8 @@ impl Default for Metrics {
             requests: Family::default(),
             request_seconds: seconds(),
             orders: Family::default(),
+            plays: Family::default(),
+            deliveries: Family::default(),
             unrecorded: Gauge::default(),
             journal_batch: sizes(),
             journal_seconds: seconds(),
@@ -75,6 +86,8 @@ impl Metrics {
         to.register("http_requests", "Requests answered", self.requests.clone());
         to.register("http_request_seconds", "Time to answer a request", self.request_seconds.clone());
         to.register("orders", "Attempts to order, and orders, by what became of them", self.orders.clone());
+        to.register("plays", "Attempts to play, by what became of them", self.plays.clone());
+        to.register("deliveries", "Tries to deliver coupons and events", self.deliveries.clone());
         to.register("unrecorded_claims", "Claims waiting to be recorded", self.unrecorded.clone());
         to.register("journal_batch_claims", "Claims made durable by one sync", self.journal_batch.clone());
         to.register("journal_sync_seconds", "Time to make a batch durable", self.journal_seconds.clone());
@@ -92,6 +105,20 @@ impl Metrics {
 
     pub fn order(&self, outcome: &'static str) {
         self.orders.get_or_create(&Outcome { outcome }).inc();
+    }
+
+    pub fn play(&self, outcome: &'static str) {
+        self.plays.get_or_create(&Outcome { outcome }).inc();
+    }
+
+    /// What became of one try to deliver outside.
+    pub fn delivery(&self, kind: &str, tried: &Tried) {
+        let outcome = match tried {
+            Tried::Delivered { .. } => "delivered",
+            Tried::Failed { .. } => "failed",
+            Tried::Dead { .. } => "dead",
+        };
+        self.deliveries.get_or_create(&DeliveryLabels { kind: kind.to_owned(), outcome }).inc();
     }
 
     pub fn print(&self) -> String {

@@ -9,12 +9,16 @@ mod book;
 pub mod buyers;
 pub mod campaigns;
 pub mod challenges;
+pub mod deliveries;
+pub mod draws;
+pub mod envelope;
 pub mod events;
 pub mod items;
 mod merchant;
 pub mod orders;
 pub mod passes;
 pub mod payments;
+pub mod plays;
 pub mod queue;
 mod rates;
 mod refusal;
@@ -22,6 +26,7 @@ pub mod sales;
 mod seal;
 pub mod sms;
 pub mod watch;
+pub mod webhooks;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -42,6 +47,7 @@ use self::accounts::Passwords;
 use self::book::Book;
 use self::buyers::Sessions;
 use self::challenges::Challenges;
+use self::deliveries::{DeliveryRules, Lines};
 pub use self::merchant::Merchant;
 use self::payments::Provider;
 use self::queue::Rooms;
@@ -49,8 +55,10 @@ use self::rates::Rates;
 pub use self::refusal::Refusal;
 use self::sms::Sms;
 use self::watch::Watchers;
+use self::webhooks::Coupons;
 use crate::chance::Secret;
 use crate::clock::Clock;
+use crate::courier::Courier;
 use crate::health::{Health, Part};
 use crate::metrics::Metrics;
 
@@ -64,6 +72,9 @@ pub struct Rules {
     pub reveal_codes: bool,
     pub code_limits: CodeLimits,
     pub hashing_at_once: usize,
+    pub deliveries: DeliveryRules,
+    /// Where coupons are asked for, if anywhere.
+    pub coupons: Option<Coupons>,
 }
 
 /// The backends and what surrounds them, as `embedded` builds them.
@@ -74,14 +85,15 @@ pub struct Parts {
     pub ledger: Arc<SqliteLedger>,
     pub provider: Provider,
     pub sms: Sms,
+    pub courier: Courier,
     pub merchant: Option<Merchant>,
     pub clock: Clock,
     pub health: Arc<Health>,
     pub metrics: Arc<Metrics>,
     pub rules: Rules,
-    /// Keys the public ids and derived tokens.
     /// Claims that were told 202 and could not be kept after all.
     pub refused: Arc<Refused>,
+    /// Keys the public ids and derived tokens.
     pub secret: Secret,
     pub admin_key_digest: Secret,
     /// New at every start: what was sealed before does not open any more.
@@ -103,6 +115,9 @@ pub struct App {
     ledger: Arc<SqliteLedger>,
     provider: Provider,
     sms: Sms,
+    courier: Courier,
+    /// How deliveries to each target are going.
+    lines: Lines,
     merchant: Option<Merchant>,
     passwords: Passwords,
     ids: IdSource,
@@ -132,6 +147,8 @@ const CACHED_ITEMS: usize = 10_000;
 const TURNS: usize = 256;
 /// Log entries taken in at once.
 const FOLLOW_BATCH: u32 = 1000;
+/// Events that arrived are remembered this long.
+const KEEP_DELIVERIES: Duration = Duration::from_secs(30 * 24 * 3600);
 /// How long a change waits for its order to be recorded.
 const RECORD_WAIT: Duration = Duration::from_secs(5);
 
@@ -150,6 +167,8 @@ impl App {
             ledger: parts.ledger,
             provider: parts.provider,
             sms: parts.sms,
+            courier: parts.courier,
+            lines: Lines::default(),
             merchant: parts.merchant,
             passwords,
             ids: IdSource::new(0, parts.highest_id),
@@ -306,6 +325,7 @@ impl App {
         self.ledger.forget_keys(now - Duration::from_secs(7 * 24 * 3600)).await?;
         self.ledger.forget_sessions(now).await?;
         self.ledger.forget_codes(now).await?;
+        while self.ledger.forget_deliveries(now - KEEP_DELIVERIES).await? > 0 {}
         Ok(())
     }
 

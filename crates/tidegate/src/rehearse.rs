@@ -1,9 +1,10 @@
-//! `tidegate rehearse`: a sale with virtual buyers against a real server, and a verdict on the promises.
+//! `tidegate rehearse`: a sale or a draw with virtual buyers against a real server, and a verdict on the promises.
 //!
 //! The verdict rests on two independent accounts: what the server's audit finds, and what every buyer was told.
 
 mod bots;
 mod crowd;
+mod draw;
 mod load;
 pub mod server;
 mod setup;
@@ -30,16 +31,16 @@ pub struct RehearseArgs {
     /// The admin key of the server at --url.
     #[arg(long, value_name = "KEY", env = "TIDEGATE_ADMIN_KEY", hide_env_values = true)]
     admin_key: Option<String>,
-    /// Units for sale.
-    #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
-    stock: u32,
-    /// How many people want one.
-    #[arg(long, default_value_t = 20_000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
-    buyers: u32,
+    /// Units for sale, or seats of a draw [default: 1000, or 100000 with --draw].
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
+    stock: Option<u32>,
+    /// How many people want one [default: 20000, or 25000 with --draw].
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    buyers: Option<u32>,
     /// Connections they share.
     #[arg(long, default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     connections: u32,
-    /// Units one buyer may have [default: 1].
+    /// Units one buyer may have [default: 1], or plays one player may make [default: 4].
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1000))]
     per_user_limit: Option<u32>,
     /// Units in one order.
@@ -59,6 +60,10 @@ pub struct RehearseArgs {
     /// Everybody comes before the start and waits to be let in.
     #[arg(long)]
     waiting_room: bool,
+    /// A draw instead of a sale: `--draw=single`, `--draw=whole` (if not said) or `--draw=deck`.
+    #[arg(long, value_name = "STRATEGY", num_args = 0..=1, require_equals = true, default_missing_value = "whole",
+          value_parser = ["single", "whole", "deck"], conflicts_with_all = ["bots", "waiting_room", "quantity"])]
+    draw: Option<String>,
     /// Print one line of JSON.
     #[arg(long)]
     json: bool,
@@ -81,7 +86,7 @@ impl RehearseArgs {
     /// Visitors who are not scripts.
     fn honest(&self) -> u32 {
         let bots = self.bots_percent();
-        let count = (0..self.buyers as usize).filter(|buyer| buyer % 100 >= bots).count();
+        let count = (0..self.buyers() as usize).filter(|buyer| buyer % 100 >= bots).count();
         u32::try_from(count).unwrap_or(u32::MAX)
     }
 
@@ -89,13 +94,25 @@ impl RehearseArgs {
         if self.waiting_room { STARTS_IN } else { Duration::ZERO }
     }
 
+    fn stock(&self) -> u32 {
+        self.stock.unwrap_or(if self.draw.is_some() { 100_000 } else { 1000 })
+    }
+
+    fn buyers(&self) -> u32 {
+        self.buyers.unwrap_or(if self.draw.is_some() { 25_000 } else { 20_000 })
+    }
+
     fn limit(&self) -> u32 {
-        self.per_user_limit.unwrap_or(1)
+        self.per_user_limit.unwrap_or(if self.draw.is_some() { 4 } else { 1 })
     }
 
     fn tries(&self) -> u32 {
-        self.tries
-            .unwrap_or_else(|| self.per_user_limit.map_or(1, |limit| (limit / self.quantity).max(1) + 3))
+        let beyond_the_limit = match (&self.draw, self.per_user_limit) {
+            (Some(_), _) => self.limit() + 1,
+            (None, Some(limit)) => (limit / self.quantity).max(1) + 3,
+            (None, None) => 1,
+        };
+        self.tries.unwrap_or(beyond_the_limit)
     }
 }
 
@@ -113,7 +130,8 @@ pub async fn run(args: RehearseArgs) -> anyhow::Result<Verdict> {
     let rehearsal = Rehearsal::set_up(&mut operator, &args).await?;
     let plan = Plan {
         url,
-        sale: rehearsal.sale.clone(),
+        path: rehearsal.path.clone(),
+        draw: args.draw.is_some(),
         tokens: rehearsal.tokens.clone(),
         tries: args.tries(),
         quantity: args.quantity,
@@ -129,7 +147,11 @@ pub async fn run(args: RehearseArgs) -> anyhow::Result<Verdict> {
         (load::fire(plan).await?, None)
     };
     let books = rehearsal.settle(&mut operator, Duration::from_secs(60)).await?;
-    let mut report = verdict::judge(&args, &told, &books, fairness);
+    let findings = match &rehearsal.draw {
+        Some(drawn) => Some(draw::conclude(&mut operator, &drawn.id, &drawn.commitment, &told).await?),
+        None => None,
+    };
+    let mut report = verdict::judge(&args, &told, &books, fairness, findings);
     if let Some(server) = server {
         report.server_stopped_cleanly(server.stop().await?);
     }

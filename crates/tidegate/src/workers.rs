@@ -1,4 +1,4 @@
-//! What happens without anyone asking: expiry, opening and closing, following the stock log, refunds, housekeeping.
+//! What happens without anyone asking: expiry, opening and closing, following the stock log, refunds, deliveries, housekeeping.
 //!
 //! What always holds: a worker that fails says so and tries again; none of them keeps state of its own.
 
@@ -16,6 +16,7 @@ use crate::ops::App;
 const LONGEST_SLEEP: Duration = Duration::from_millis(250);
 const FOLLOW_EVERY: Duration = Duration::from_millis(500);
 const REFUNDS_EVERY: Duration = Duration::from_millis(500);
+const DISPATCH_EVERY: Duration = Duration::from_millis(50);
 const ADMIT_EVERY: Duration = Duration::from_millis(100);
 const PROBE_EVERY: Duration = Duration::from_secs(1);
 const HOUSEKEEPING_EVERY: Duration = Duration::from_secs(3600);
@@ -28,6 +29,7 @@ pub fn start(app: &Arc<App>) {
     repeat(app, "following the stock log", follow);
     repeat(app, "refunds", refunds);
     repeat(app, "admission", admission);
+    repeat(app, "deliveries", deliveries);
     repeat(app, "probing the ledger", probe);
     repeat(app, "housekeeping", housekeeping);
 }
@@ -91,6 +93,11 @@ async fn admission(app: Arc<App>) -> Result<Duration, LedgerError> {
 async fn refunds(app: Arc<App>) -> Result<Duration, LedgerError> {
     let given = app.give_refunds().await?;
     Ok(if given == 0 { REFUNDS_EVERY } else { Duration::ZERO })
+}
+
+/// Prizes and events on their way; what stayed new is found here.
+async fn deliveries(app: Arc<App>) -> Result<Duration, LedgerError> {
+    Ok(if app.dispatch().await? { Duration::ZERO } else { DISPATCH_EVERY })
 }
 
 /// While the ledger is in trouble and nobody writes, somebody has to find out when it works again. Also forgets what

@@ -278,7 +278,7 @@ impl Ledger for SqliteLedger {
     }
 
     async fn delivery_of(&self, play: PlayId) -> Result<Option<Delivery>, LedgerError> {
-        self.read(|connection| deliveries::of_play(connection, play))
+        self.find_delivery_of(play)
     }
 
     async fn settle(&self, payment: Payment, by: Actor, now: Moment) -> Result<Settlement, LedgerError> {

@@ -17,6 +17,7 @@ use super::Site;
 use super::input::{Asked, Id, Input, Key, Operator, PageQuery};
 use super::problem::Problem;
 use super::shapes::{AdminSaleShape, AuditShape, PageShape};
+use super::steps::steps;
 use super::terms::{Checks, SaleInput};
 use crate::ops::sales::{OperatedSale, RESTOCK_SCOPE, SALES_SCOPE};
 
@@ -106,25 +107,7 @@ async fn edit(
     Ok(Json(shape(&site, sale)?))
 }
 
-/// One endpoint per step of the lifecycle: they differ in nothing but the step.
-macro_rules! steps {
-    ($($(#[$doc:meta])* $name:ident $path:literal $step:expr;)*) => {$(
-        $(#[$doc])*
-        #[utoipa::path(post, path = $path, tag = "operators", params(("id" = String, Path)), security(("bearer" = [])),
-            responses((status = 200, body = AdminSaleShape), (status = 401, body = Problem),
-                      (status = 404, body = Problem), (status = 409, body = Problem)))]
-        async fn $name(
-            State(site): State<Site>,
-            _: Operator,
-            Id(id): Id<CampaignId>,
-        ) -> Result<Json<AdminSaleShape>, Problem> {
-            let step: fn(&Site) -> Step = $step;
-            take(&site, id, step(&site)).await
-        }
-    )*};
-}
-
-steps! {
+steps! { CampaignId, AdminSaleShape, take;
     /// Hands a draft in for approval.
     submit "/v1/admin/sales/{id}/submit" |_| Step::Submit;
     /// Approves what was handed in.

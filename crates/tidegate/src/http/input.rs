@@ -27,21 +27,23 @@ use crate::ops::App;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bounds {
     pub max_body_bytes: usize,
+    pub max_draw_bytes: usize,
     pub body_timeout: Duration,
 }
 
-/// A JSON body, and a digest of its bytes.
-pub(super) struct Input<T> {
+/// A JSON body, and a digest of its bytes. `LARGE` ones bring a draw's codes.
+pub(super) struct Input<T, const LARGE: bool = false> {
     pub(super) value: T,
     pub(super) fingerprint: [u8; 16],
 }
 
-impl<T: DeserializeOwned> FromRequest<Site> for Input<T> {
+impl<T: DeserializeOwned, const LARGE: bool> FromRequest<Site> for Input<T, LARGE> {
     type Rejection = Problem;
 
     async fn from_request(request: Request, site: &Site) -> Result<Self, Problem> {
         let (parts, body) = request.into_parts();
-        let bytes = read_body(&parts.headers, body, site.bounds).await?;
+        let max_body_bytes = if LARGE { site.bounds.max_draw_bytes } else { site.bounds.max_body_bytes };
+        let bytes = read_body(&parts.headers, body, Bounds { max_body_bytes, ..site.bounds }).await?;
         Ok(Self { value: parse(&bytes)?, fingerprint: short_digest(&[&bytes]) })
     }
 }
@@ -137,6 +139,18 @@ impl FromRequestParts<Site> for Buyer {
 
     async fn from_request_parts(parts: &mut Parts, site: &Site) -> Result<Self, Problem> {
         Ok(Self(site.app.buyer(token(&parts.method, &parts.headers)?)?))
+    }
+}
+
+/// The buyer, if the request carries a token.
+pub(super) struct Visitor(pub(super) Option<UserId>);
+
+impl FromRequestParts<Site> for Visitor {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, site: &Site) -> Result<Self, Problem> {
+        let token = token(&parts.method, &parts.headers)?;
+        Ok(Self(token.map(|token| site.app.buyer(Some(token))).transpose()?))
     }
 }
 

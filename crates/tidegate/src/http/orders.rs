@@ -7,12 +7,13 @@ use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
 use tidegate_core::limits::MAX_QUANTITY;
-use tidegate_core::{CampaignId, Order, OrderId, OrderState, Rejection};
+use tidegate_core::{CampaignId, Order, OrderId, OrderState};
 use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::Site;
+use super::attempt::Attempt;
 use super::input::{Asked, Buyer, Id, Input, PageQuery, idempotency_key, json, token};
 use super::problem::Problem;
 use super::shapes::{OrderShape, PageShape};
@@ -86,13 +87,9 @@ async fn try_place(site: &Site, id: CampaignId, headers: &HeaderMap, body: Body)
         Ok(sale) => sale,
         Err(refusal) => return replay(site, id, headers, body, refusal).await,
     };
-    let _place = site.orders.try_acquire().map_err(|_| Rejection::Busy)?;
-    app.count_attempt(&sale)?;
-    let buyer = app.buyer(token(&Method::POST, headers)?)?;
-    app.count_attempt_of(buyer, &sale)?;
-    let key = idempotency_key(headers)?;
+    let attempt = Attempt::admit(site, &sale, headers)?;
     let input: OrderInput = json(headers, body, site.bounds).await?;
-    Ok(app.place(buyer, &sale, input.check()?, key, input.pass.as_deref()).await?)
+    Ok(app.place(attempt.user, &sale, input.check()?, attempt.key, input.pass.as_deref()).await?)
 }
 
 /// A sale that takes no orders still knows those it took: a repeated request gets its order, all others the refusal.

@@ -1,11 +1,11 @@
-//! What stands before the gate: a sale's challenge, and the pass for having solved it.
+//! What stands before the gate: a sale's or draw's challenge, and the pass for having solved it.
 
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use tidegate_core::CampaignId;
+use tidegate_core::{CampaignId, DrawId, UserId};
 use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -16,7 +16,11 @@ use super::problem::Problem;
 use crate::ops::challenges::{Offer, Task};
 
 pub(super) fn routes() -> OpenApiRouter<Site> {
-    OpenApiRouter::new().routes(routes!(challenge)).routes(routes!(pass))
+    OpenApiRouter::new()
+        .routes(routes!(challenge))
+        .routes(routes!(pass))
+        .routes(routes!(challenge_of_draw))
+        .routes(routes!(pass_of_draw))
 }
 
 /// Something to solve. `pow` comes with an ALTCHA challenge, `image` with a picture.
@@ -54,8 +58,25 @@ async fn challenge(
     Id(id): Id<CampaignId>,
     Buyer(buyer): Buyer,
 ) -> Result<Json<ChallengeShape>, Problem> {
-    let sale = site.app.sale_ahead(id)?;
-    Ok(Json(ChallengeShape::of(site.app.challenge(buyer, &sale).await?)))
+    offer(&site, id, buyer).await
+}
+
+/// A challenge for this player and draw. It can be solved before the draw starts.
+#[utoipa::path(get, path = "/v1/draws/{id}/challenge", tag = "buyers", params(("id" = String, Path)),
+    security(("bearer" = [])),
+    responses((status = 200, body = ChallengeShape), (status = 401, body = Problem), (status = 404, body = Problem),
+              (status = 409, body = Problem), (status = 503, body = Problem)))]
+async fn challenge_of_draw(
+    State(site): State<Site>,
+    Id(id): Id<DrawId>,
+    Buyer(player): Buyer,
+) -> Result<Json<ChallengeShape>, Problem> {
+    offer(&site, id.campaign(), player).await
+}
+
+async fn offer(site: &Site, id: CampaignId, user: UserId) -> Result<Json<ChallengeShape>, Problem> {
+    let campaign = site.app.campaign_ahead(id)?;
+    Ok(Json(ChallengeShape::of(site.app.challenge(user, &campaign).await?)))
 }
 
 #[derive(Debug, Deserialize, ToSchema)]
@@ -82,9 +103,32 @@ async fn pass(
     Buyer(buyer): Buyer,
     input: Input<PassInput>,
 ) -> Result<(StatusCode, Json<PassShape>), Problem> {
-    let sale = site.app.sale_ahead(id)?;
-    let answer = input.value.challenge_id.as_deref().zip(input.value.answer.as_deref());
-    let issued = site.app.issue_pass(buyer, &sale, answer)?;
+    issue(&site, id, buyer, &input.value)
+}
+
+/// The pass for an answered challenge: one per player at a time, for this draw, used once.
+#[utoipa::path(post, path = "/v1/draws/{id}/passes", tag = "buyers", params(("id" = String, Path)),
+    request_body = PassInput, security(("bearer" = [])),
+    responses((status = 201, body = PassShape), (status = 401, body = Problem), (status = 403, body = Problem),
+              (status = 404, body = Problem), (status = 409, body = Problem), (status = 503, body = Problem)))]
+async fn pass_of_draw(
+    State(site): State<Site>,
+    Id(id): Id<DrawId>,
+    Buyer(player): Buyer,
+    input: Input<PassInput>,
+) -> Result<(StatusCode, Json<PassShape>), Problem> {
+    issue(&site, id.campaign(), player, &input.value)
+}
+
+fn issue(
+    site: &Site,
+    id: CampaignId,
+    user: UserId,
+    input: &PassInput,
+) -> Result<(StatusCode, Json<PassShape>), Problem> {
+    let campaign = site.app.campaign_ahead(id)?;
+    let answer = input.challenge_id.as_deref().zip(input.answer.as_deref());
+    let issued = site.app.issue_pass(user, &campaign, answer)?;
     let shape = PassShape { pass: issued.pass, expires_at: issued.expires_at.to_string() };
     Ok((StatusCode::CREATED, Json(shape)))
 }

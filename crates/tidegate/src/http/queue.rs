@@ -3,7 +3,7 @@
 use axum::Json;
 use axum::extract::State;
 use serde::{Deserialize, Serialize};
-use tidegate_core::CampaignId;
+use tidegate_core::{CampaignId, DrawId, UserId};
 use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -14,7 +14,7 @@ use super::problem::Problem;
 use crate::ops::queue::QueuePlace;
 
 pub(super) fn routes() -> OpenApiRouter<Site> {
-    OpenApiRouter::new().routes(routes!(join, place))
+    OpenApiRouter::new().routes(routes!(join, place)).routes(routes!(join_draw, place_in_draw))
 }
 
 #[derive(Debug, Deserialize, ToSchema)]
@@ -71,11 +71,34 @@ async fn join(
     Buyer(buyer): Buyer,
     input: Input<JoinInput>,
 ) -> Result<Json<QueueShape>, Problem> {
-    let sale = site.app.sale_ahead(id)?;
-    let (app, input) = (site.app.clone(), input.value);
+    enter(&site, id, buyer, input.value).await
+}
+
+/// Joins a draw's waiting room, or finds the place this account has.
+#[utoipa::path(post, path = "/v1/draws/{id}/queue", tag = "buyers", params(("id" = String, Path)),
+    request_body = JoinInput, security(("bearer" = [])),
+    responses((status = 200, body = QueueShape), (status = 401, body = Problem), (status = 403, body = Problem),
+              (status = 404, body = Problem), (status = 409, body = Problem), (status = 503, body = Problem)))]
+async fn join_draw(
+    State(site): State<Site>,
+    Id(id): Id<DrawId>,
+    Buyer(player): Buyer,
+    input: Input<JoinInput>,
+) -> Result<Json<QueueShape>, Problem> {
+    enter(&site, id.campaign(), player, input.value).await
+}
+
+async fn enter(
+    site: &Site,
+    id: CampaignId,
+    user: UserId,
+    input: JoinInput,
+) -> Result<Json<QueueShape>, Problem> {
+    let campaign = site.app.campaign_ahead(id)?;
+    let app = site.app.clone();
     let change = async move {
         let answer = input.challenge_id.as_deref().zip(input.answer.as_deref());
-        app.join_queue(buyer, &sale, answer).await
+        app.join_queue(user, &campaign, answer).await
     };
     Ok(Json(site.carry_out(change).await?.into()))
 }
@@ -90,6 +113,20 @@ async fn place(
     Id(id): Id<CampaignId>,
     Buyer(buyer): Buyer,
 ) -> Result<Json<QueueShape>, Problem> {
-    let sale = site.app.sale_ahead(id)?;
+    let sale = site.app.campaign_ahead(id)?;
     Ok(Json(site.app.place_of(buyer, &sale).await?.into()))
+}
+
+/// Where this account stands in a draw's waiting room. Asking at least every 30 seconds keeps the place.
+#[utoipa::path(get, path = "/v1/draws/{id}/queue", tag = "buyers", params(("id" = String, Path)),
+    security(("bearer" = [])),
+    responses((status = 200, body = QueueShape), (status = 401, body = Problem), (status = 403, body = Problem),
+              (status = 404, body = Problem)))]
+async fn place_in_draw(
+    State(site): State<Site>,
+    Id(id): Id<DrawId>,
+    Buyer(player): Buyer,
+) -> Result<Json<QueueShape>, Problem> {
+    let draw = site.app.campaign_ahead(id.campaign())?;
+    Ok(Json(site.app.place_of(player, &draw).await?.into()))
 }

@@ -326,34 +326,33 @@ pub(super) struct EventShape {
     actor: String,
     #[schema(example = "order.paid")]
     kind: String,
-    /// The order, sale, item or buyer it happened to.
+    /// The order, play, sale, draw, item or buyer it happened to.
     subject: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     sale_id: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    draw_id: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     detail: Option<String>,
 }
 
 impl EventShape {
     pub(super) fn of(app: &App, event: Event) -> Self {
-        use tidegate_core::{CampaignId, ItemId, OrderId, UserId};
-        let subject = match event.kind.split('.').next() {
-            Some("item") => app.print(ItemId::from_raw(event.subject)),
-            Some("sale") => app.print(CampaignId::from_raw(event.subject)),
-            Some("buyers") => app.print(UserId::from_raw(event.subject)),
-            _ => app.print(OrderId::from_raw(event.subject)),
-        };
+        let subject = app.subject_of(&event);
         let actor = match event.actor.strip_prefix("buyer:").and_then(|raw| raw.parse().ok()) {
-            Some(raw) => format!("buyer:{}", app.print(UserId::from_raw(raw))),
+            Some(raw) => format!("buyer:{}", app.print(tidegate_core::UserId::from_raw(raw))),
             None => event.actor,
         };
+        let noun = event.kind.split('.').next().unwrap_or("");
+        let of_draw = matches!(noun, "draw" | "play" | "prize" | "delivery");
         Self {
             id: event.id.to_string(),
             at: event.at.to_string(),
             actor,
             kind: event.kind,
             subject,
-            sale_id: event.campaign.map(|campaign| app.print(campaign)),
+            sale_id: event.campaign.filter(|_| !of_draw).map(|campaign| app.print(campaign)),
+            draw_id: event.campaign.filter(|_| of_draw).map(|campaign| app.print(campaign.as_draw())),
             detail: event.detail,
         }
     }

@@ -69,6 +69,22 @@ impl Checks {
         }
     }
 
+    /// Text on one line.
+    pub(super) fn line(&mut self, field: &str, value: &str, least: usize, most: usize) {
+        self.text(field, value, least, most);
+        if value.contains('\n') {
+            self.wrong(field, "must be one line");
+        }
+    }
+
+    /// Text on one line that nobody can take for markup.
+    pub(super) fn plain(&mut self, field: &str, value: &str, least: usize, most: usize) {
+        self.line(field, value, least, most);
+        if value.contains(['<', '>']) {
+            self.wrong(field, "must be plain text, without < and >");
+        }
+    }
+
     pub(super) fn moment(&mut self, field: &str, value: &str) -> Option<Moment> {
         value
             .parse()

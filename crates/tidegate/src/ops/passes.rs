@@ -29,8 +29,8 @@ impl App {
         keyed(&self.secret, &[b"passes"])
     }
 
-    /// The sale, if it is published and not over: what a visitor may prepare for.
-    pub fn sale_ahead(&self, id: CampaignId) -> Result<Campaign, Refusal> {
+    /// The campaign, if it is published and not over: what a visitor may prepare for.
+    pub fn campaign_ahead(&self, id: CampaignId) -> Result<Campaign, Refusal> {
         let sale = self.campaign(id)?;
         match sale.phase(self.now(), 1) {
             None => Err(Rejection::NotFound.into()),

@@ -118,7 +118,7 @@ impl App {
             room.room.join(place.user, now);
         }
         if now >= sale.window.starts_at {
-            self.draw(&mut room.room, sale.id);
+            self.shuffle(&mut room.room, sale.id);
         }
         for place in waiting.iter().filter(|place| place.joined_at >= sale.window.starts_at) {
             room.room.join(place.user, now);
@@ -130,7 +130,7 @@ impl App {
     }
 
     /// Ascending by SHA-256 over the seed and the buyer's public id.
-    fn draw(&self, room: &mut WaitingRoom, sale: CampaignId) {
+    fn shuffle(&self, room: &mut WaitingRoom, sale: CampaignId) {
         let seed = self.shuffle_seed(sale);
         room.start(|user| digest(&[&seed, self.print(user).as_bytes()]));
     }
@@ -163,7 +163,7 @@ impl App {
                 .inspect_err(|_| self.give_answer_back(answered))?;
             let mut room = room.lock();
             if now >= sale.window.starts_at {
-                self.draw(&mut room.room, sale.id);
+                self.shuffle(&mut room.room, sale.id);
             }
             room.room.join(user, now);
         }
@@ -251,7 +251,7 @@ impl App {
         if now < sale.window.starts_at || sale.phase(now, 1) != Some(Phase::Live) {
             return (admitted, left);
         }
-        self.draw(&mut room.room, sale.id);
+        self.shuffle(&mut room.room, sale.id);
         let expired: Vec<_> =
             room.passes.iter().filter(|(_, pass)| pass.expires_at <= now).map(|(user, _)| *user).collect();
         for user in expired {

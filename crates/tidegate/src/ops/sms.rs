@@ -7,9 +7,9 @@ use serde_json::json;
 use tokio::sync::Semaphore;
 
 use crate::chance::{self, digest, keyed};
-use crate::client::Client;
 use crate::clock::Clock;
 use crate::config::{self, SmsKind};
+use crate::courier::{Courier, Reach};
 
 /// Calls to the webhook at a time; codes beyond that are not sent, and their owners ask again.
 const MAX_SENDING: usize = 64;
@@ -27,6 +27,7 @@ pub enum Sms {
 pub struct Webhook {
     url: String,
     secret: String,
+    courier: Courier,
     places: Arc<Semaphore>,
 }
 
@@ -37,12 +38,13 @@ impl std::fmt::Debug for Webhook {
 }
 
 impl Sms {
-    pub fn new(settings: &config::Sms) -> Self {
+    pub fn new(settings: &config::Sms, courier: Courier) -> Self {
         match settings.kind {
             SmsKind::Log => Self::Log,
             SmsKind::Webhook => Self::Webhook(Arc::new(Webhook {
                 url: settings.webhook_url.clone(),
                 secret: settings.webhook_secret.clone(),
+                courier,
                 places: Arc::new(Semaphore::new(MAX_SENDING)),
             })),
         }
@@ -78,22 +80,11 @@ impl Webhook {
         let key = digest(&[self.secret.as_bytes()]);
         let mac = keyed(&key, &[at.as_bytes(), b".", body.as_bytes()]);
         let signature = format!("t={at},v1={}", chance::token("", &mac));
-        let (host, path) = split(&self.url);
-        let request = hyper::Request::post(path)
-            .header("host", host)
-            .header("content-type", "application/json")
-            .header("tidegate-signature", signature)
-            .body(http_body_util::Full::new(body.into()))?;
-        let answer = Client::new(&format!("http://{host}"), None)?.exchange(request).await?;
+        let headers = [("content-type", "application/json".to_owned()), ("tidegate-signature", signature)];
+        let answer = self.courier.post(Reach::Anybody, &self.url, &headers, body).await?;
         anyhow::ensure!((200..300).contains(&answer.status), "the sender answered {}", answer.status);
         Ok(())
     }
-}
-
-/// Host and path of an http address.
-fn split(url: &str) -> (&str, &str) {
-    let rest = url.strip_prefix("http://").unwrap_or(url);
-    rest.find('/').map_or((rest, "/"), |at| (&rest[..at], &rest[at..]))
 }
 
 /// Enough to recognise one's own number, not to know another's.
@@ -109,7 +100,5 @@ mod tests {
     #[test]
     fn a_number_is_masked_but_for_its_end() {
         assert_eq!(masked("+8613800138000"), "************00");
-        assert_eq!(split("http://a:1/b/c"), ("a:1", "/b/c"));
-        assert_eq!(split("http://a:1"), ("a:1", "/"));
     }
 }

@@ -24,7 +24,7 @@ pub(super) async fn earn_pass(
     plan: &Plan,
     token: &str,
 ) -> Result<String, Option<Answer>> {
-    let path = format!("/v1/sales/{}/challenge", plan.sale);
+    let path = format!("/v1{}/challenge", plan.path);
     let task = client.send_as(token, Method::GET, &path, None, None).await.map_err(|_| None)?;
     if task.status != 200 {
         return Err(Some(task));
@@ -32,7 +32,7 @@ pub(super) async fn earn_pass(
     let task = task.json();
     let answer = solve(&task["challenge"]).ok_or(None)?;
     let body = json!({"challenge_id": task["id"], "answer": answer}).to_string();
-    let path = format!("/v1/sales/{}/passes", plan.sale);
+    let path = format!("/v1{}/passes", plan.path);
     let issued = client.send_as(token, Method::POST, &path, Some(body), None).await.map_err(|_| None)?;
     match issued.json()["pass"].as_str() {
         Some(pass) => {
@@ -52,8 +52,8 @@ fn solve(task: &serde_json::Value) -> Option<String> {
 /// What one script does; every answer it got.
 pub(super) async fn misbehave(client: &mut Client, plan: &Plan, buyer: usize) -> Vec<Option<Answer>> {
     let token = plan.tokens[buyer].as_str();
-    let orders = format!("/v1/sales/{}/orders", plan.sale);
-    let passes = format!("/v1/sales/{}/passes", plan.sale);
+    let orders = format!("/v1{}/orders", plan.path);
+    let passes = format!("/v1{}/passes", plan.path);
     let with_pass = |pass: &str| json!({"quantity": 1, "pass": pass}).to_string();
     let stolen = plan.used_passes.lock().last().cloned();
     let (token, path, body, times) = match buyer % 6 {

@@ -71,7 +71,7 @@ fn mine(plan: &Plan, part: usize) -> impl Iterator<Item = usize> {
 }
 
 fn queue_path(plan: &Plan) -> String {
-    format!("/v1/sales/{}/queue", plan.sale)
+    format!("/v1{}/queue", plan.path)
 }
 
 async fn join(plan: Arc<Plan>, part: usize) -> anyhow::Result<()> {
@@ -153,7 +153,7 @@ async fn buy(
     told: &mut Told,
 ) -> anyhow::Result<()> {
     let body: Value = json!({"quantity": plan.quantity, "pass": pass});
-    let path = format!("/v1/sales/{}/orders", plan.sale);
+    let path = format!("/v1{}/orders", plan.path);
     let arrival = Instant::now();
     let answer =
         client.send_as(&plan.tokens[buyer], Method::POST, &path, Some(body.to_string()), None).await.ok();

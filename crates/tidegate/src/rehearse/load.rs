@@ -12,6 +12,7 @@ use hdrhistogram::Histogram;
 use hyper::Method;
 use indicatif::{ProgressBar, ProgressStyle};
 use parking_lot::Mutex;
+use serde_json::Value;
 use tokio::time::Instant;
 
 use super::bots::{earn_pass, is_bot, misbehave};
@@ -20,7 +21,9 @@ use crate::client::{Answer, Client};
 #[derive(Clone, Debug)]
 pub(super) struct Plan {
     pub(super) url: String,
-    pub(super) sale: String,
+    /// `/sales/{id}` or `/draws/{id}`.
+    pub(super) path: String,
+    pub(super) draw: bool,
     pub(super) tokens: Vec<String>,
     pub(super) tries: u32,
     pub(super) quantity: u32,
@@ -38,6 +41,8 @@ pub(super) struct Told {
     pub(super) attempts: u64,
     /// Order id to the index of its buyer.
     pub(super) accepted: HashMap<String, usize>,
+    /// What each seat of a draw was said to have won.
+    pub(super) outcomes: HashMap<u64, Option<String>>,
     pub(super) rejected: BTreeMap<String, u64>,
     pub(super) errors: u64,
     /// What scripts were told, and orders they got.
@@ -58,6 +63,7 @@ impl Told {
         Ok(Self {
             attempts: 0,
             accepted: HashMap::new(),
+            outcomes: HashMap::new(),
             rejected: BTreeMap::new(),
             errors: 0,
             turned_away: BTreeMap::new(),
@@ -75,9 +81,13 @@ impl Told {
             self.errors += 1;
             return;
         };
-        match (answer.status, answer.json()["id"].as_str()) {
+        let body = if answer.status < 300 { answer.json() } else { Value::Null };
+        match (answer.status, body["id"].as_str()) {
             (201 | 202, Some(id)) => {
                 self.accepted.insert(id.to_owned(), buyer);
+                if let Some(seat) = body["seat"].as_u64() {
+                    self.outcomes.insert(seat, body["prize"]["id"].as_str().map(str::to_owned));
+                }
             }
             (400..=499 | 503, _) => *self.rejected.entry(answer.code()).or_default() += 1,
             _ => self.errors += 1,
@@ -105,6 +115,7 @@ impl Told {
     pub(super) fn add(&mut self, other: Self) -> anyhow::Result<()> {
         self.attempts += other.attempts;
         self.accepted.extend(other.accepted);
+        self.outcomes.extend(other.outcomes);
         for (code, count) in other.rejected {
             *self.rejected.entry(code).or_default() += count;
         }
@@ -177,10 +188,14 @@ async fn connection(
 
 /// One try of one buyer, until there is a clear answer.
 async fn attempt(client: &mut Client, plan: &Plan, buyer: usize, number: u64) -> Option<Answer> {
-    let path = format!("/v1/sales/{}/orders", plan.sale);
+    let path = format!("/v1{}/{}", plan.path, if plan.draw { "plays" } else { "orders" });
     let key = format!("rehearsal-{number}");
     let token = &plan.tokens[buyer];
-    let mut body = format!("{{\"quantity\":{}}}", plan.quantity);
+    let mut body = if plan.draw {
+        format!("{{\"client_seed\":\"player {buyer} try {number}\"}}")
+    } else {
+        format!("{{\"quantity\":{}}}", plan.quantity)
+    };
     if plan.bots_percent > 0 {
         match earn_pass(client, plan, token).await {
             Ok(pass) => body = format!("{{\"quantity\":{},\"pass\":\"{pass}\"}}", plan.quantity),

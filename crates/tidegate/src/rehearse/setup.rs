@@ -6,7 +6,7 @@ use anyhow::{Context, bail};
 use hyper::Method;
 use serde_json::{Value, json};
 
-use super::RehearseArgs;
+use super::{RehearseArgs, draw};
 use crate::client::Client;
 use crate::clock::Clock;
 
@@ -16,8 +16,17 @@ const HOUR: Duration = Duration::from_secs(3600);
 
 #[derive(Debug)]
 pub(super) struct Rehearsal {
-    pub(super) sale: String,
+    /// `/sales/{id}` or `/draws/{id}`.
+    pub(super) path: String,
+    pub(super) draw: Option<Drawn>,
     pub(super) tokens: Vec<String>,
+}
+
+/// A draw as it was before its first play.
+#[derive(Debug)]
+pub(super) struct Drawn {
+    pub(super) id: String,
+    pub(super) commitment: String,
 }
 
 /// What the server says once everything has settled.
@@ -28,10 +37,23 @@ pub(super) struct Books {
     pub(super) orders: Vec<Value>,
 }
 
+/// Buyers for the rehearsal.
+async fn mint(operator: &mut Client, buyers: u32) -> anyhow::Result<Vec<String>> {
+    let mut tokens = Vec::new();
+    while tokens.len() < buyers as usize {
+        let missing = buyers - u32::try_from(tokens.len())?;
+        let count = json!({"count": missing.min(TOKENS_AT_ONCE)});
+        let minted = operator.expect(201, Method::POST, "/v1/admin/tokens", Some(&count)).await?;
+        let minted = minted["tokens"].as_array().context("no tokens in the answer")?;
+        tokens.extend(minted.iter().filter_map(|token| token.as_str().map(str::to_owned)));
+    }
+    Ok(tokens)
+}
+
 /// Enough passes that nobody honest goes without, and an admission that takes about ten seconds.
 fn protect(args: &RehearseArgs) -> Value {
     if args.waiting_room {
-        return json!({"admit_per_s": (args.buyers / 10).max(1), "pass_factor": 100});
+        return json!({"admit_per_s": (args.buyers() / 10).max(1), "pass_factor": 100});
     }
     if args.bots.is_some() {
         return json!({"challenge": "pow", "pow_difficulty": 2, "pass_factor": 100, "user_rate_per_s": 20});
@@ -40,35 +62,45 @@ fn protect(args: &RehearseArgs) -> Value {
 }
 
 impl Rehearsal {
-    /// Makes the item, the sale and the buyers, and publishes.
+    /// Makes the sale or draw and the buyers, and publishes.
     pub(super) async fn set_up(operator: &mut Client, args: &RehearseArgs) -> anyhow::Result<Self> {
+        let now = Clock::System.now();
+        let starts_at = if args.waiting_room { now + args.starts_in() } else { now - Duration::from_secs(5) };
+        let (starts_at, ends_at) = (starts_at.to_string(), (now + 24 * HOUR).to_string());
+        let (noun, made) = match &args.draw {
+            Some(strategy) => {
+                let terms = draw::terms(args, strategy, &starts_at, &ends_at);
+                ("draws", operator.expect(201, Method::POST, "/v1/admin/draws", Some(&terms)).await?)
+            }
+            None => ("sales", Self::sale(operator, args, &starts_at, &ends_at).await?),
+        };
+        let id = made["id"].as_str().context("what was made has no id")?.to_owned();
+        let tokens = mint(operator, args.buyers()).await?;
+        operator.expect(200, Method::POST, &format!("/v1/admin/{noun}/{id}/publish"), None).await?;
+        let path = format!("/{noun}/{id}");
+        let commitment = made["commitment"].as_str().unwrap_or("").to_owned();
+        Ok(Self { path, draw: args.draw.as_ref().map(|_| Drawn { id, commitment }), tokens })
+    }
+
+    async fn sale(
+        operator: &mut Client,
+        args: &RehearseArgs,
+        starts_at: &str,
+        ends_at: &str,
+    ) -> anyhow::Result<Value> {
         let price = json!({"amount": 9900, "currency": "CNY"});
         let item = json!({"name": "Rehearsal", "price": price});
         let item = operator.expect(201, Method::POST, "/v1/admin/items", Some(&item)).await?;
-        let now = Clock::System.now();
-        let starts_at = if args.waiting_room { now + args.starts_in() } else { now - Duration::from_secs(5) };
         let sale = json!({
-            "item_id": item["id"], "price": price, "stock": args.stock,
-            "starts_at": starts_at.to_string(), "ends_at": (now + 24 * HOUR).to_string(),
+            "item_id": item["id"], "price": price, "stock": args.stock(), "starts_at": starts_at, "ends_at": ends_at,
             "per_user_limit": args.limit(), "pay_within_s": 24 * 3600, "protect": protect(args),
         });
-        let sale = operator.expect(201, Method::POST, "/v1/admin/sales", Some(&sale)).await?;
-        let id = sale["id"].as_str().context("the sale has no id")?.to_owned();
-        let mut tokens = Vec::new();
-        while tokens.len() < args.buyers as usize {
-            let missing = args.buyers - u32::try_from(tokens.len())?;
-            let count = json!({"count": missing.min(TOKENS_AT_ONCE)});
-            let minted = operator.expect(201, Method::POST, "/v1/admin/tokens", Some(&count)).await?;
-            let minted = minted["tokens"].as_array().context("no tokens in the answer")?;
-            tokens.extend(minted.iter().filter_map(|token| token.as_str().map(str::to_owned)));
-        }
-        operator.expect(200, Method::POST, &format!("/v1/admin/sales/{id}/publish"), None).await?;
-        Ok(Self { sale: id, tokens })
+        operator.expect(201, Method::POST, "/v1/admin/sales", Some(&sale)).await
     }
 
     /// Waits until everything is recorded, then reads the books.
     pub(super) async fn settle(&self, operator: &mut Client, within: Duration) -> anyhow::Result<Books> {
-        let path = format!("/v1/admin/sales/{}", self.sale);
+        let path = format!("/v1/admin{}", self.path);
         let deadline = tokio::time::Instant::now() + within;
         let counters = loop {
             let sale = operator.expect(200, Method::GET, &path, None).await?;
@@ -84,11 +116,16 @@ impl Rehearsal {
         Ok(Books { counters, audit, orders: self.orders(operator).await? })
     }
 
+    /// Everybody's orders or plays.
     async fn orders(&self, operator: &mut Client) -> anyhow::Result<Vec<Value>> {
         let mut orders = Vec::new();
         let mut cursor = String::new();
         loop {
-            let path = format!("/v1/admin/orders?sale_id={}&limit=1000{cursor}", self.sale);
+            let of = match &self.draw {
+                Some(drawn) => format!("plays?draw_id={}", drawn.id),
+                None => format!("orders?sale_id={}", self.path.trim_start_matches("/sales/")),
+            };
+            let path = format!("/v1/admin/{of}&limit=1000{cursor}");
             let page = operator.expect(200, Method::GET, &path, None).await?;
             orders.extend(page["data"].as_array().context("no orders in the answer")?.iter().cloned());
             match page["next"].as_str() {

@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use super::RehearseArgs;
 use super::crowd::Fairness;
+use super::draw::Findings;
 use super::load::Told;
 use super::setup::Books;
 
@@ -39,6 +40,9 @@ pub(super) struct Report {
     /// With --waiting-room: whether the early had equal chances.
     #[serde(skip_serializing_if = "Option::is_none")]
     waiting_room: Option<Fairness>,
+    /// With --draw: whether it was fair, delivered everything and can prove it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    draw: Option<Findings>,
     /// What the server's own audit found.
     violations: Vec<String>,
     rps: f64,
@@ -59,13 +63,19 @@ struct Bots {
     turned_away: BTreeMap<String, u64>,
 }
 
-pub(super) fn judge(args: &RehearseArgs, told: &Told, books: &Books, fairness: Option<Fairness>) -> Report {
+pub(super) fn judge(
+    args: &RehearseArgs,
+    told: &Told,
+    books: &Books,
+    fairness: Option<Fairness>,
+    findings: Option<Findings>,
+) -> Report {
     let active: Vec<&Value> = books
         .orders
         .iter()
-        .filter(|order| matches!(text(order, "state"), "awaiting_payment" | "paid"))
+        .filter(|order| matches!(text(order, "state"), "awaiting_payment" | "paid" | "played"))
         .collect();
-    let sold: u64 = active.iter().map(|order| order["quantity"].as_u64().unwrap_or(0)).sum();
+    let sold: u64 = active.iter().map(|order| quantity(order)).sum();
     let known: HashSet<&str> = active.iter().map(|order| text(order, "id")).collect();
     let lost = told.accepted.keys().filter(|id| !known.contains(id.as_str())).count() as u64;
     let unannounced = known.iter().filter(|id| !told.accepted.contains_key(**id)).count() as u64;
@@ -78,12 +88,12 @@ pub(super) fn judge(args: &RehearseArgs, told: &Told, books: &Books, fairness: O
     {
         violations.push(format!("the counters {} differ from the orders", books.counters));
     }
-    let stock = u64::from(args.stock);
+    let stock = u64::from(args.stock());
     let millis = |quantile: f64| round(micros(told.latency.value_at_quantile(quantile)) / 1000.0);
     let elapsed = told.elapsed.as_secs_f64();
     let mut report = Report {
-        stock: args.stock,
-        buyers: args.buyers,
+        stock: args.stock(),
+        buyers: args.buyers(),
         attempts: told.attempts,
         accepted: told.accepted.len() as u64,
         rejected: told.rejected.clone(),
@@ -95,11 +105,12 @@ pub(super) fn judge(args: &RehearseArgs, told: &Told, books: &Books, fairness: O
         unannounced,
         limit_broken: above_limit(args, told, &active),
         bots: args.bots.map(|_| Bots {
-            visitors: args.buyers - args.honest(),
+            visitors: args.buyers() - args.honest(),
             accepted: told.bots_accepted,
             turned_away: told.turned_away.clone(),
         }),
         waiting_room: fairness,
+        draw: findings,
         violations,
         rps: round(micros(told.attempts) / elapsed),
         p50_ms: millis(0.5),
@@ -116,14 +127,14 @@ pub(super) fn judge(args: &RehearseArgs, told: &Told, books: &Books, fairness: O
 fn could_sell(args: &RehearseArgs) -> u64 {
     let orders_each = u64::from(args.tries().min(args.limit() / args.quantity));
     let wanted = u64::from(args.honest()) * orders_each;
-    wanted.min(u64::from(args.stock / args.quantity)) * u64::from(args.quantity)
+    wanted.min(u64::from(args.stock() / args.quantity)) * u64::from(args.quantity)
 }
 
 fn above_limit(args: &RehearseArgs, told: &Told, active: &[&Value]) -> u64 {
     let limit = u64::from(args.limit());
     let mut by_books: HashMap<&str, u64> = HashMap::new();
     for order in active {
-        *by_books.entry(text(order, "user_id")).or_default() += order["quantity"].as_u64().unwrap_or(0);
+        *by_books.entry(text(order, "user_id")).or_default() += quantity(order);
     }
     let mut by_told: HashMap<usize, u64> = HashMap::new();
     for buyer in told.accepted.values() {
@@ -132,6 +143,11 @@ fn above_limit(args: &RehearseArgs, told: &Told, active: &[&Value]) -> u64 {
     let above = |units: &&u64| **units > limit;
     let books = by_books.values().filter(above).count();
     books.max(by_told.values().filter(above).count()) as u64
+}
+
+/// A play is one seat.
+fn quantity(order: &Value) -> u64 {
+    order["quantity"].as_u64().unwrap_or(1)
 }
 
 fn text<'a>(value: &'a Value, field: &str) -> &'a str {
@@ -157,7 +173,8 @@ impl Report {
             self.errors + self.oversold + self.undersold + self.lost + self.unannounced + self.limit_broken;
         let fair = self.waiting_room.as_ref().is_none_or(|fairness| fairness.fair);
         let kept_out = self.bots.as_ref().is_none_or(|bots| bots.accepted == 0);
-        let pass = broken == 0 && self.violations.is_empty() && fair && kept_out;
+        let sound = self.draw.as_ref().is_none_or(Findings::is_sound);
+        let pass = broken == 0 && self.violations.is_empty() && fair && kept_out && sound;
         self.verdict = if pass { "pass" } else { "fail" };
     }
 
@@ -195,6 +212,9 @@ impl Report {
         }
         if let Some(room) = &self.waiting_room {
             say!("  waiting room: {room:?}\n");
+        }
+        if let Some(draw) = &self.draw {
+            draw.print();
         }
         say!(
             "  {:.0} attempts/s in {:.2} s; half within {:.2} ms, 99 % within {:.2} ms, all within {:.2} ms",

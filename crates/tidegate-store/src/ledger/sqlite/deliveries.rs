@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use rusqlite::{Connection, OptionalExtension, Row, params};
-use tidegate_core::draw::{Grant, PrizeKind};
+use tidegate_core::draw::PrizeKind;
 use tidegate_core::{
     Campaign, CampaignId, Claim, DeliveryId, DeliveryState, Moment, PlayId, PrizeNumber, WaitsFor, WebhookId,
 };
@@ -55,12 +55,7 @@ pub(super) fn owe_prize(
     now: Moment,
 ) -> rusqlite::Result<()> {
     let prize = campaign.draw().and_then(|draw| draw.prize(number)).ok_or_else(|| broken("no such prize"))?;
-    let waits_for = match (prize.grant, prize.kind) {
-        (Grant::AtClose, _) => Some(WaitsFor::Close),
-        (Grant::Manual, _) => Some(WaitsFor::Operator),
-        (Grant::Instant, PrizeKind::Goods) => Some(WaitsFor::Address),
-        (Grant::Instant, _) => None,
-    };
+    let waits_for = prize.waits_for();
     let target = if prize.kind == PrizeKind::Coupon { Target::Merchant } else { Target::Here };
     let state = if waits_for.is_some() { DeliveryState::Waiting } else { DeliveryState::New };
     let play = sql(claim.id.raw());
@@ -314,6 +309,10 @@ impl SqliteLedger {
         now: Moment,
     ) -> Result<(), LedgerError> {
         self.writer.write(move |tx| tried(tx, &delivery, outcome, now)).await
+    }
+
+    pub fn find_delivery_of(&self, play: PlayId) -> Result<Option<Delivery>, LedgerError> {
+        self.read(|connection| of_play(connection, play))
     }
 
     pub fn delivery(&self, id: DeliveryId) -> Result<Option<Delivery>, LedgerError> {

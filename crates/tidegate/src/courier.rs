@@ -1,0 +1,332 @@
+//! The courier: carries requests to addresses that operators name, over http or https, and comes back with the answer.
+//!
+//! What always holds: a name is resolved once, and what was resolved is what is connected to; private and loopback
+//! addresses are not reached unless the configuration allows their network; redirects are not followed; nobody is waited
+//! for longer than the timeout, and no answer is read beyond a bound.
+
+use std::future::Future;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::path::Path;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use anyhow::Context as _;
+use bytes::Bytes;
+use http_body_util::{BodyExt, Full, Limited};
+use hyper::{Request, Uri, header};
+use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
+use hyper_util::client::legacy::Client;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::client::legacy::connect::dns::Name;
+use hyper_util::rt::TokioExecutor;
+use ipnet::IpNet;
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject;
+
+/// Bytes of an answer that are read.
+const MAX_ANSWER: usize = 64 << 10;
+
+type Outgoing = Client<HttpsConnector<HttpConnector<Resolver>>, Full<Bytes>>;
+
+/// Whom a request may reach.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reach {
+    /// Public addresses, and networks the configuration allows: for addresses that come in over the API.
+    Public,
+    /// Anybody: for addresses that stand in the configuration.
+    Anybody,
+}
+
+#[derive(Clone, Debug)]
+pub struct Answer {
+    pub status: u16,
+    pub retry_after: Option<Duration>,
+    pub body: Bytes,
+}
+
+/// What the configuration says about going out.
+#[derive(Clone, Debug, Default)]
+pub struct Going {
+    pub allowed: Vec<IpNet>,
+    pub timeout: Duration,
+    /// Certificates trusted besides the usual ones, as PEM.
+    pub ca_file: Option<std::path::PathBuf>,
+}
+
+#[derive(Clone, Debug)]
+pub struct Courier {
+    public: Outgoing,
+    anybody: Outgoing,
+    allowed: Arc<[IpNet]>,
+    timeout: Duration,
+}
+
+impl Courier {
+    pub fn new(going: &Going) -> anyhow::Result<Self> {
+        let roots = Arc::new(roots(going.ca_file.as_deref())?);
+        let allowed: Arc<[IpNet]> = going.allowed.clone().into();
+        let client = |reach| -> anyhow::Result<Outgoing> {
+            let mut http = HttpConnector::new_with_resolver(Resolver { reach, allowed: allowed.clone() });
+            http.enforce_http(false);
+            http.set_nodelay(true);
+            http.set_connect_timeout(Some(going.timeout));
+            let tls =
+                rustls::ClientConfig::builder_with_provider(rustls::crypto::ring::default_provider().into())
+                    .with_safe_default_protocol_versions()?
+                    .with_root_certificates(roots.clone())
+                    .with_no_client_auth();
+            let https = HttpsConnectorBuilder::new()
+                .with_tls_config(tls)
+                .https_or_http()
+                .enable_http1()
+                .wrap_connector(http);
+            Ok(Client::builder(TokioExecutor::new()).pool_idle_timeout(Duration::from_secs(30)).build(https))
+        };
+        Ok(Self {
+            public: client(Reach::Public)?,
+            anybody: client(Reach::Anybody)?,
+            allowed: allowed.clone(),
+            timeout: going.timeout,
+        })
+    }
+
+    /// Posts `body`; any answer is an answer, whatever its status.
+    pub async fn post(
+        &self,
+        reach: Reach,
+        url: &str,
+        headers: &[(&'static str, String)],
+        body: String,
+    ) -> anyhow::Result<Answer> {
+        let uri: Uri = url.parse().context("the address cannot be read")?;
+        if reach == Reach::Public {
+            self.check(&uri).map_err(anyhow::Error::msg)?;
+        }
+        let mut request =
+            Request::post(uri).header(header::USER_AGENT, concat!("tidegate/", env!("CARGO_PKG_VERSION")));
+        for (name, value) in headers {
+            request = request.header(*name, value);
+        }
+        let request = request.body(Full::new(body.into()))?;
+        let client = if reach == Reach::Public { &self.public } else { &self.anybody };
+        tokio::time::timeout(self.timeout, exchange(client, request))
+            .await
+            .map_err(|_| anyhow::anyhow!("no answer within {} s", self.timeout.as_secs_f32()))?
+    }
+
+    /// Whether an address from outside may be gone to at all; a name is looked at again when it is resolved.
+    pub fn check(&self, uri: &Uri) -> Result<(), String> {
+        if !matches!(uri.scheme_str(), Some("http" | "https")) {
+            return Err("must begin with http:// or https://".into());
+        }
+        let host = uri.host().filter(|host| !host.is_empty()).ok_or("must name a host")?;
+        if uri.authority().is_some_and(|authority| authority.as_str().contains('@')) {
+            return Err("must not carry a user or password".into());
+        }
+        match host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>() {
+            Ok(address) if !reachable(address, &self.allowed) => Err(not_public(address)),
+            _ if host.eq_ignore_ascii_case("localhost")
+                && !reachable(Ipv4Addr::LOCALHOST.into(), &self.allowed) =>
+            {
+                Err(not_public(Ipv4Addr::LOCALHOST.into()))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+fn not_public(address: IpAddr) -> String {
+    format!(
+        "leads to {address}, which is not a public address; deliveries.allow_networks can allow its network"
+    )
+}
+
+async fn exchange(client: &Outgoing, request: Request<Full<Bytes>>) -> anyhow::Result<Answer> {
+    let response = client.request(request).await.map_err(|error| anyhow::anyhow!(reason(&error)))?;
+    let (parts, body) = response.into_parts();
+    let retry_after =
+        parts.headers.get(header::RETRY_AFTER).and_then(|value| value.to_str().ok()?.parse().ok());
+    // Whoever answers endlessly has answered: what matters is the status.
+    let body = Limited::new(body, MAX_ANSWER).collect().await.map(http_body_util::Collected::to_bytes);
+    Ok(Answer {
+        status: parts.status.as_u16(),
+        retry_after: retry_after.map(Duration::from_secs),
+        body: body.unwrap_or_default(),
+    })
+}
+
+/// The innermost reason: "connection refused", not "client error (Connect)".
+fn reason(error: &dyn std::error::Error) -> String {
+    match error.source() {
+        Some(inner) => reason(inner),
+        None => error.to_string(),
+    }
+}
+
+fn roots(ca_file: Option<&Path>) -> anyhow::Result<rustls::RootCertStore> {
+    let mut roots = rustls::RootCertStore { roots: webpki_roots::TLS_SERVER_ROOTS.to_vec() };
+    if let Some(path) = ca_file {
+        let unreadable = || format!("deliveries.ca_file {} cannot be read", path.display());
+        for certificate in CertificateDer::pem_file_iter(path).with_context(unreadable)? {
+            roots.add(certificate.with_context(unreadable)?)?;
+        }
+    }
+    Ok(roots)
+}
+
+/// Resolves names, and leaves out the addresses that must not be reached.
+#[derive(Clone, Debug)]
+struct Resolver {
+    reach: Reach,
+    allowed: Arc<[IpNet]>,
+}
+
+type Resolving = Pin<Box<dyn Future<Output = io::Result<std::vec::IntoIter<SocketAddr>>> + Send>>;
+
+impl tower::Service<Name> for Resolver {
+    type Response = std::vec::IntoIter<SocketAddr>;
+    type Error = io::Error;
+    type Future = Resolving;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, name: Name) -> Self::Future {
+        let Self { reach, allowed } = self.clone();
+        Box::pin(async move {
+            let found: Vec<SocketAddr> = tokio::net::lookup_host((name.as_str(), 0)).await?.collect();
+            let first = found.first().map(SocketAddr::ip);
+            let may: Vec<SocketAddr> = found
+                .into_iter()
+                .filter(|found| reach == Reach::Anybody || reachable(found.ip(), &allowed))
+                .collect();
+            match first {
+                Some(address) if may.is_empty() => {
+                    Err(io::Error::other(format!("{name} {}", not_public(address))))
+                }
+                _ => Ok(may.into_iter()),
+            }
+        })
+    }
+}
+
+/// Whether the address is public, or in a network that is allowed.
+fn reachable(address: IpAddr, allowed: &[IpNet]) -> bool {
+    if allowed.iter().any(|network| network.contains(&address)) {
+        return true;
+    }
+    match address {
+        IpAddr::V4(address) => is_public_v4(address),
+        IpAddr::V6(address) => match embedded_v4(address) {
+            Some(inner) => reachable(inner.into(), allowed),
+            None => is_public_v6(address),
+        },
+    }
+}
+
+fn is_public_v4(address: Ipv4Addr) -> bool {
+    let [a, b, c, _] = address.octets();
+    let reserved = a == 0
+        || a >= 240
+        || (a == 100 && (64..128).contains(&b))
+        || (a == 192 && b == 0 && c == 0)
+        || (a == 198 && (b == 18 || b == 19));
+    !(reserved
+        || address.is_private()
+        || address.is_loopback()
+        || address.is_link_local()
+        || address.is_multicast()
+        || address.is_documentation())
+}
+
+fn is_public_v6(address: Ipv6Addr) -> bool {
+    // Global unicast is 2000::/3; of it, the documentation's networks and the special ones of 2001::/23 are not.
+    let [first, second, ..] = address.segments();
+    first >> 13 == 1 && !(first == 0x2001 && (second == 0x0db8 || second < 0x0200)) && first != 0x3fff
+}
+
+/// The IPv4 address an IPv6 one stands for: mapped, compatible, translated or tunnelled.
+fn embedded_v4(address: Ipv6Addr) -> Option<Ipv4Addr> {
+    let segments = address.segments();
+    let v4 = |high: u16, low: u16| Ipv4Addr::from(u32::from(high) << 16 | u32::from(low));
+    match segments {
+        [0, 0, 0, 0, 0, 0xffff, high, low] | [0x64, 0xff9b, 0, 0, 0, 0, high, low] => Some(v4(high, low)),
+        [0, 0, 0, 0, 0, 0, high, low]
+            if address != Ipv6Addr::LOCALHOST && address != Ipv6Addr::UNSPECIFIED =>
+        {
+            Some(v4(high, low))
+        }
+        [0x2002, high, low, ..] => Some(v4(high, low)),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_public_addresses_are_reached() {
+        for address in
+            ["1.1.1.1", "93.184.216.34", "2606:4700:4700::1111", "::ffff:1.1.1.1", "64:ff9b::1.1.1.1"]
+        {
+            assert!(reachable(address.parse().unwrap(), &[]), "{address}");
+        }
+        for address in [
+            "0.0.0.0",
+            "10.1.2.3",
+            "127.0.0.1",
+            "169.254.169.254",
+            "172.16.0.1",
+            "192.168.1.1",
+            "100.64.0.1",
+            "192.0.0.8",
+            "198.18.0.1",
+            "224.0.0.1",
+            "255.255.255.255",
+            "192.0.2.1",
+            "::",
+            "::1",
+            "fe80::1",
+            "fc00::1",
+            "fd12::1",
+            "ff02::1",
+            "2001:db8::1",
+            "::ffff:127.0.0.1",
+            "::ffff:169.254.169.254",
+            "64:ff9b::10.0.0.1",
+            "2002:7f00:1::",
+            "::127.0.0.1",
+            "2001::1",
+            "3fff::1",
+        ] {
+            assert!(!reachable(address.parse().unwrap(), &[]), "{address}");
+        }
+        let allowed = ["127.0.0.0/8".parse().unwrap()];
+        assert!(reachable("127.0.0.1".parse().unwrap(), &allowed));
+        assert!(reachable("::ffff:127.0.0.1".parse().unwrap(), &allowed));
+        assert!(!reachable("10.0.0.1".parse().unwrap(), &allowed));
+    }
+
+    #[test]
+    fn addresses_are_looked_at_before_anything_is_sent() {
+        let courier = Courier::new(&Going { timeout: Duration::from_secs(1), ..Going::default() }).unwrap();
+        let check = |url: &str| courier.check(&url.parse().unwrap());
+        assert_eq!(check("https://shop.example/hooks?a=b"), Ok(()));
+        for url in [
+            "ftp://shop.example/",
+            "https://u:p@shop.example/",
+            "http://127.0.0.1/",
+            "http://[::1]:80/",
+            "http://localhost/",
+            "http://[::ffff:10.0.0.1]/",
+            "/path",
+        ] {
+            assert!(check(url).is_err(), "{url}");
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! Deliveries of prizes and events, for operators.
+
+use axum::Json;
+use axum::extract::State;
+use serde::Deserialize;
+use tidegate_core::{DeliveryId, DeliveryState, DrawId};
+use tidegate_store::ledger::Delivery;
+use tidegate_store::ledger::sqlite::DeliveryFilter;
+use utoipa::IntoParams;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use super::Site;
+use super::draw_shapes::DeliveryShape;
+use super::input::{Asked, Id, Operator, PageQuery};
+use super::problem::Problem;
+use super::shapes::PageShape;
+use super::terms::Checks;
+
+pub(super) fn routes() -> OpenApiRouter<Site> {
+    OpenApiRouter::new()
+        .routes(routes!(list))
+        .routes(routes!(show))
+        .routes(routes!(retry))
+        .routes(routes!(grant))
+}
+
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(deny_unknown_fields)]
+struct DeliveriesQuery {
+    /// Only those in this state: `waiting`, `new`, `failed`, `delivered` or `dead`.
+    state: Option<String>,
+    /// Only the prizes of this draw.
+    draw_id: Option<String>,
+    /// How many at most: 1 to 1000, 50 if not said.
+    #[param(value_type = Option<u32>)]
+    limit: Option<String>,
+    /// The `next` of the page before.
+    cursor: Option<String>,
+}
+
+/// Prizes and events on their way, with their tries and last error, newest first.
+#[utoipa::path(get, path = "/v1/admin/deliveries", tag = "operators", params(DeliveriesQuery),
+    security(("bearer" = [])),
+    responses((status = 200, body = PageShape<DeliveryShape>), (status = 401, body = Problem),
+              (status = 422, body = Problem)))]
+async fn list(
+    State(site): State<Site>,
+    _: Operator,
+    Asked(query): Asked<DeliveriesQuery>,
+) -> Result<Json<PageShape<DeliveryShape>>, Problem> {
+    let app = &site.app;
+    let mut checks = Checks::default();
+    let state = query.state.as_deref().map(DeliveryState::parse);
+    if state == Some(None) {
+        let states: Vec<_> = DeliveryState::ALL.iter().map(|state| state.as_str()).collect();
+        checks.wrong("state", format!("must be one of {}", states.join(", ")));
+    }
+    let draw = query.draw_id.as_deref().map(|text| app.parse::<DrawId>(text));
+    if draw == Some(None) {
+        checks.wrong("draw_id", "is not the id of a draw");
+    }
+    let campaign = draw.flatten().map(DrawId::campaign);
+    let filter = checks.done(Some(DeliveryFilter { state: state.flatten(), campaign }))?;
+    let page = PageQuery { limit: query.limit, cursor: query.cursor }.page(app, DeliveryId::raw)?;
+    let deliveries = app.deliveries(filter, page).await?;
+    let cursor = |delivery: &Delivery| app.print(delivery.id);
+    Ok(Json(PageShape::of(deliveries, page.limit, cursor, |delivery| DeliveryShape::of(app, delivery))))
+}
+
+/// One delivery.
+#[utoipa::path(get, path = "/v1/admin/deliveries/{id}", tag = "operators", params(("id" = String, Path)),
+    security(("bearer" = [])),
+    responses((status = 200, body = DeliveryShape), (status = 401, body = Problem), (status = 404, body = Problem)))]
+async fn show(
+    State(site): State<Site>,
+    _: Operator,
+    Id(id): Id<DeliveryId>,
+) -> Result<Json<DeliveryShape>, Problem> {
+    Ok(Json(DeliveryShape::of(&site.app, site.app.delivery(id)?)))
+}
+
+/// Tries again at once what failed or was given up; an event that arrived is sent once more.
+#[utoipa::path(post, path = "/v1/admin/deliveries/{id}/retry", tag = "operators", params(("id" = String, Path)),
+    security(("bearer" = [])),
+    responses((status = 200, body = DeliveryShape), (status = 401, body = Problem), (status = 404, body = Problem),
+              (status = 409, body = Problem)))]
+async fn retry(
+    State(site): State<Site>,
+    _: Operator,
+    Id(id): Id<DeliveryId>,
+) -> Result<Json<DeliveryShape>, Problem> {
+    let app = site.app.clone();
+    let delivery = site.carry_out(async move { app.retry_delivery(id).await }).await?;
+    Ok(Json(DeliveryShape::of(&site.app, delivery)))
+}
+
+/// Grants a prize that waits for an operator.
+#[utoipa::path(post, path = "/v1/admin/deliveries/{id}/grant", tag = "operators", params(("id" = String, Path)),
+    security(("bearer" = [])),
+    responses((status = 200, body = DeliveryShape), (status = 401, body = Problem), (status = 404, body = Problem),
+              (status = 409, body = Problem)))]
+async fn grant(
+    State(site): State<Site>,
+    _: Operator,
+    Id(id): Id<DeliveryId>,
+) -> Result<Json<DeliveryShape>, Problem> {
+    let app = site.app.clone();
+    let delivery = site.carry_out(async move { app.grant_delivery(id).await }).await?;
+    Ok(Json(DeliveryShape::of(&site.app, delivery)))
+}

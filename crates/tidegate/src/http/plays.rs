@@ -1,0 +1,215 @@
+//! Plays, as their players see them.
+
+use axum::Json;
+use axum::body::Body;
+use axum::extract::State;
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use serde::{Deserialize, Serialize};
+use tidegate_core::limits::{MAX_ADDRESS_LINE, MAX_CLIENT_SEED};
+use tidegate_core::{CampaignId, DrawId, PlayId, PlayState};
+use utoipa::ToSchema;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use super::Site;
+use super::attempt::Attempt;
+use super::draw_shapes::PlayShape;
+use super::input::{Asked, Buyer, Id, Input, PageQuery, idempotency_key, json, token};
+use super::problem::Problem;
+use super::shapes::PageShape;
+use super::terms::Checks;
+use crate::ops::Refusal;
+use crate::ops::plays::{PlayView, Played};
+
+pub(super) fn routes() -> OpenApiRouter<Site> {
+    OpenApiRouter::new()
+        .routes(routes!(play))
+        .routes(routes!(list))
+        .routes(routes!(show))
+        .routes(routes!(address))
+}
+
+#[derive(Debug, Default, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+struct PlayInput {
+    /// Anything the player likes, up to 64 characters: it is mixed into the outcome, so that nobody can have chosen it
+    /// beforehand.
+    client_seed: Option<String>,
+    /// The draw's one-time permission, where it asks for one.
+    pass: Option<String>,
+}
+
+impl PlayInput {
+    fn client_seed(&self) -> Result<String, Problem> {
+        let seed = self.client_seed.clone().unwrap_or_default();
+        let mut checks = Checks::default();
+        if seed.chars().count() > MAX_CLIENT_SEED {
+            checks.wrong("client_seed", format!("must have at most {MAX_CLIENT_SEED} characters"));
+        } else if seed.chars().any(char::is_control) {
+            checks.wrong("client_seed", "must not contain control characters");
+        }
+        checks.done(Some(seed))
+    }
+}
+
+/// A body may be left out.
+async fn read(site: &Site, headers: &HeaderMap, body: Body) -> Result<PlayInput, Problem> {
+    let sent = headers.contains_key(header::CONTENT_TYPE) || headers.contains_key(header::TRANSFER_ENCODING);
+    let empty = headers.get(header::CONTENT_LENGTH).is_none_or(|length| length == "0");
+    if !sent && empty { Ok(PlayInput::default()) } else { json(headers, body, site.bounds).await }
+}
+
+/// Plays a seat of a draw. 201: it is on disk, and this is what it won. 202: it waits, and can be found by its id.
+///
+/// Repeating a request with the same Idempotency-Key gives the play it made. Without a key, a play of this player that is
+/// not finished yet is resumed instead of a second one being made.
+#[utoipa::path(post, path = "/v1/draws/{id}/plays", tag = "buyers", request_body = PlayInput,
+    params(("id" = String, Path), ("Idempotency-Key" = Option<String>, Header)), security(("bearer" = [])),
+    responses((status = 201, body = PlayShape), (status = 202, body = PlayShape), (status = 401, body = Problem),
+              (status = 403, body = Problem), (status = 404, body = Problem), (status = 409, body = Problem),
+              (status = 422, body = Problem), (status = 503, body = Problem)))]
+async fn play(
+    State(site): State<Site>,
+    Id(id): Id<DrawId>,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Response, Problem> {
+    let outcome = try_play(&site, id.campaign(), &headers, body).await;
+    site.app.metrics.play(match &outcome {
+        Ok(Played { replayed: true, .. }) => "replayed",
+        Ok(Played { play, .. }) if play.play.prize.is_some() => "won",
+        Ok(_) => "lost",
+        Err(problem) => problem.code(),
+    });
+    let Played { play, replayed } = outcome?;
+    let queued = play.play.state == PlayState::Queued;
+    let status = if queued { StatusCode::ACCEPTED } else { StatusCode::CREATED };
+    let location = format!("/v1/plays/{}", site.app.print(play.play.id));
+    let shape = PlayShape::of(&site.app, play);
+    let mut response = (status, [(header::LOCATION, location)], Json(shape)).into_response();
+    if replayed {
+        response.headers_mut().insert("idempotency-replayed", HeaderValue::from_static("true"));
+    }
+    Ok(response)
+}
+
+/// The checks in their published order: the draw, then who asks, then with what.
+async fn try_play(site: &Site, id: CampaignId, headers: &HeaderMap, body: Body) -> Result<Played, Problem> {
+    let app = &site.app;
+    let draw = match app.open_campaign(id, app.now()) {
+        Ok(draw) => draw,
+        Err(refusal) => return replay(site, id, headers, body, refusal).await,
+    };
+    let attempt = Attempt::admit(site, &draw, headers)?;
+    let input = read(site, headers, body).await?;
+    Ok(app.play(attempt.user, &draw, input.client_seed()?, attempt.key, input.pass.as_deref()).await?)
+}
+
+/// A draw that takes no plays still knows those it took: a repeated request gets its play, all others the refusal.
+async fn replay(
+    site: &Site,
+    id: CampaignId,
+    headers: &HeaderMap,
+    body: Body,
+    refusal: Refusal,
+) -> Result<Played, Problem> {
+    let Ok(Some(key)) = idempotency_key(headers) else { return Err(refusal.into()) };
+    let Ok(player) = site.app.buyer(token(&Method::POST, headers)?) else { return Err(refusal.into()) };
+    let Ok(input) = read(site, headers, body).await else { return Err(refusal.into()) };
+    let Ok(seed) = input.client_seed() else { return Err(refusal.into()) };
+    match site.app.replay_play(player, id, &seed, key)? {
+        Some(play) => Ok(Played { play, replayed: true }),
+        None => Err(refusal.into()),
+    }
+}
+
+/// The player's own plays, newest first.
+#[utoipa::path(get, path = "/v1/plays", tag = "buyers", params(PageQuery), security(("bearer" = [])),
+    responses((status = 200, body = PageShape<PlayShape>), (status = 401, body = Problem)))]
+async fn list(
+    State(site): State<Site>,
+    Buyer(player): Buyer,
+    Asked(query): Asked<PageQuery>,
+) -> Result<Json<PageShape<PlayShape>>, Problem> {
+    let app = &site.app;
+    let page = query.page(app, PlayId::raw)?;
+    let plays = app.plays_of_player(player, page)?;
+    let cursor = |view: &PlayView| app.print(view.play.id);
+    Ok(Json(PageShape::of(plays, page.limit, cursor, |view| PlayShape::of(app, view))))
+}
+
+/// One of the player's own plays.
+#[utoipa::path(get, path = "/v1/plays/{id}", tag = "buyers", params(("id" = String, Path)), security(("bearer" = [])),
+    responses((status = 200, body = PlayShape), (status = 401, body = Problem), (status = 404, body = Problem)))]
+async fn show(
+    State(site): State<Site>,
+    Buyer(player): Buyer,
+    Id(id): Id<PlayId>,
+) -> Result<Json<PlayShape>, Problem> {
+    Ok(Json(PlayShape::of(&site.app, site.app.play_of_player(player, id)?)))
+}
+
+/// Where goods go. Every line is plain text.
+#[derive(Debug, Deserialize, Serialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+struct AddressInput {
+    #[schema(example = "Li Lei")]
+    name: String,
+    #[schema(example = "+8613800138000")]
+    phone: String,
+    /// As on a letter, the street first.
+    #[schema(example = json!(["88 Century Avenue", "Pudong, Shanghai"]))]
+    lines: Vec<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(example = "200120")]
+    postcode: Option<String>,
+    /// Two letters, ISO 3166.
+    #[schema(example = "CN")]
+    country: String,
+}
+
+const MAX_LINES: usize = 5;
+
+impl AddressInput {
+    fn check(mut self) -> Result<String, Problem> {
+        let mut checks = Checks::default();
+        let mut plain = |field: &str, value: &mut String, least: usize, most: usize| {
+            *value = value.trim().to_owned();
+            checks.plain(field, value, least, most);
+        };
+        plain("name", &mut self.name, 1, MAX_ADDRESS_LINE);
+        for (at, line) in self.lines.iter_mut().enumerate() {
+            plain(&format!("lines[{at}]"), line, 1, MAX_ADDRESS_LINE);
+        }
+        if let Some(postcode) = &mut self.postcode {
+            plain("postcode", postcode, 1, 20);
+        }
+        if !(1..=MAX_LINES).contains(&self.lines.len()) {
+            checks.wrong("lines", format!("must be 1 to {MAX_LINES} lines"));
+        }
+        if self.country.len() != 2 || !self.country.bytes().all(|byte| byte.is_ascii_uppercase()) {
+            checks.wrong("country", "must be two capital letters, such as CN");
+        }
+        if let Some(phone) = checks.phone("phone", &self.phone) {
+            self.phone = phone;
+        }
+        checks.done(serde_json::to_string(&self).ok())
+    }
+}
+
+/// Says where the goods that a play won are to go. Can be changed until they are on their way.
+#[utoipa::path(put, path = "/v1/plays/{id}/address", tag = "buyers", params(("id" = String, Path)),
+    request_body = AddressInput, security(("bearer" = [])),
+    responses((status = 200, body = PlayShape), (status = 401, body = Problem), (status = 404, body = Problem),
+              (status = 409, body = Problem), (status = 422, body = Problem)))]
+async fn address(
+    State(site): State<Site>,
+    Buyer(player): Buyer,
+    Id(id): Id<PlayId>,
+    input: Input<AddressInput>,
+) -> Result<Json<PlayShape>, Problem> {
+    let (app, address) = (site.app.clone(), input.value.check()?);
+    let view = site.carry_out(async move { app.address(player, id, address).await }).await?;
+    Ok(Json(PlayShape::of(&site.app, view)))
+}

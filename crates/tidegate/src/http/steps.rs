@@ -1,0 +1,21 @@
+//! The steps of a campaign's life as endpoints: sales and draws differ in nothing but their names.
+
+/// One endpoint per step: its name, its address, its step. `$id` is what the address carries, `$shape` what is answered,
+/// `$take` takes the step.
+macro_rules! steps {
+    ($id:ty, $shape:ty, $take:path; $($(#[$doc:meta])* $name:ident $path:literal $step:expr;)*) => {$(
+        $(#[$doc])*
+        #[utoipa::path(post, path = $path, tag = "operators", params(("id" = String, Path)), security(("bearer" = [])),
+            responses((status = 200, body = $shape), (status = 401, body = Problem),
+                      (status = 404, body = Problem), (status = 409, body = Problem)))]
+        async fn $name(
+            State(site): State<Site>,
+            _: Operator,
+            Id(id): Id<$id>,
+        ) -> Result<Json<$shape>, Problem> {
+            let step: fn(&Site) -> Step = $step;
+            $take(&site, id, step(&site)).await
+        }
+    )*};
+}
+pub(super) use steps;

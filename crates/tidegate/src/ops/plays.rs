@@ -1,0 +1,291 @@
+//! Plays: decided at the gate with their prize, found, and what became of the prize.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tidegate_core::dealer::Hash;
+use tidegate_core::{
+    Campaign, CampaignId, Claim, ClaimId, ClaimRequest, DeliveryState, Draw, Granted, IdempotencyKey, Play,
+    PlayId, PlayState, Rejection, Shown, UserId, WaitsFor, Wanted,
+};
+use tidegate_store::intake::{AppendError, Unrecorded};
+use tidegate_store::ledger::{Actor, Page};
+
+use super::orders::not_kept;
+use super::{App, Refusal};
+
+/// How often an unfinished play is looked at.
+const LOOK_EVERY: Duration = Duration::from_millis(2);
+
+/// A play, and whether this request made it.
+#[derive(Clone, Debug)]
+pub struct Played {
+    pub play: PlayView,
+    pub replayed: bool,
+}
+
+/// A play with what a player wants to know of it.
+#[derive(Clone, Debug)]
+pub struct PlayView {
+    pub play: Play,
+    pub draw: Arc<Draw>,
+    pub commitment: Hash,
+    pub delivery: Option<DeliveryView>,
+}
+
+/// How far a prize is.
+#[derive(Clone, Debug)]
+pub struct DeliveryView {
+    pub state: DeliveryState,
+    pub waits_for: Option<WaitsFor>,
+    /// What the winner got.
+    pub content: Option<String>,
+    /// Where goods go, as JSON.
+    pub address: Option<String>,
+}
+
+/// What a request to play leads to.
+enum Decided<F> {
+    /// Its key has made this play before.
+    Earlier(Play),
+    /// The player has one that is not durable yet.
+    Unfinished(Arc<Claim>),
+    /// A new play; the future resolves when it is durable.
+    Now(Arc<Claim>, F),
+}
+
+impl App {
+    /// Plays a seat: decided at the gate with its prize, durable in the journal when this returns. A play of the same
+    /// player that is not finished yet is resumed instead, unless each has a key of its own.
+    pub async fn play(
+        &self,
+        player: UserId,
+        draw: &Campaign,
+        client_seed: String,
+        key: Option<IdempotencyKey>,
+        pass: Option<&str>,
+    ) -> Result<Played, Refusal> {
+        let (claim, durable) = match self.decide_play(player, draw, client_seed, key, pass)? {
+            Decided::Earlier(play) => return Ok(Played { play: self.play_view(play)?, replayed: true }),
+            Decided::Unfinished(claim) => return self.resume(player, draw, &claim).await,
+            Decided::Now(claim, durable) => (claim, durable),
+        };
+        // From here on the claim is the journal's, whether or not anybody waits for it.
+        let play = match tokio::time::timeout(self.rules.answer_within, durable).await {
+            Ok(Ok(claim)) => as_play(&claim, true)?,
+            Ok(Err(error)) => return Err(not_kept(&error)),
+            Err(_) => as_play(&claim, false)?,
+        };
+        Ok(Played { play: self.view_in(play, draw, None)?, replayed: false })
+    }
+
+    fn decide_play(
+        &self,
+        player: UserId,
+        draw: &Campaign,
+        client_seed: String,
+        key: Option<IdempotencyKey>,
+        pass: Option<&str>,
+    ) -> Result<Decided<impl Future<Output = Result<Arc<Claim>, AppendError>> + use<>>, Refusal> {
+        let _turn = self.turn(player);
+        if let Some(key) = key {
+            if let Some(play) = self.earlier_play(player, draw.id, &client_seed, key)? {
+                return Ok(Decided::Earlier(play));
+            }
+        } else if let Some(unfinished) = self.unfinished(player, draw.id) {
+            return Ok(Decided::Unfinished(unfinished));
+        }
+        let shown = self.shown(player, draw, pass)?;
+        let (claim, durable) = self.claim(self.play_request(player, draw, client_seed, key, shown))?;
+        Ok(Decided::Now(claim, durable))
+    }
+
+    fn play_request(
+        &self,
+        player: UserId,
+        draw: &Campaign,
+        client_seed: String,
+        key: Option<IdempotencyKey>,
+        shown: Shown,
+    ) -> ClaimRequest {
+        let now = self.now();
+        ClaimRequest {
+            id: ClaimId::from_raw(self.next_id(now)),
+            user: player,
+            campaign: draw.id,
+            quantity: 1,
+            limit: draw.per_user_limit,
+            created_at: now,
+            key,
+            shown,
+            wanted: Wanted::Play { client_seed },
+        }
+    }
+
+    fn unrecorded_plays(&self, player: UserId) -> Vec<Unrecorded> {
+        let mut found = self.journal.of_buyer(player);
+        found.retain(|found| matches!(found.claim.granted, Granted::Play { .. }));
+        found
+    }
+
+    fn unfinished(&self, player: UserId, draw: CampaignId) -> Option<Arc<Claim>> {
+        let found = self.unrecorded_plays(player).into_iter();
+        found.filter(|found| !found.durable).map(|found| found.claim).find(|claim| claim.campaign == draw)
+    }
+
+    /// Waits, as long as an answer may take, until the play is durable.
+    async fn resume(&self, player: UserId, draw: &Campaign, claim: &Claim) -> Result<Played, Refusal> {
+        let finished = async {
+            while self.unfinished(player, draw.id).is_some_and(|found| found.id == claim.id) {
+                tokio::time::sleep(LOOK_EVERY).await;
+            }
+        };
+        // Past the bound it is shown as it is: queued.
+        let _ = tokio::time::timeout(self.rules.answer_within, finished).await;
+        Ok(Played { play: self.play_of_player(player, claim.play())?, replayed: true })
+    }
+
+    /// What this key made before, if anything.
+    fn earlier_play(
+        &self,
+        player: UserId,
+        draw: CampaignId,
+        client_seed: &str,
+        key: IdempotencyKey,
+    ) -> Result<Option<Play>, Refusal> {
+        let waiting = self.unrecorded_plays(player).into_iter().find(|found| found.claim.key == Some(key));
+        let play = match waiting {
+            Some(Unrecorded { durable: false, .. }) => return Err(Refusal::InFlight),
+            Some(Unrecorded { claim, .. }) => Some(as_play(&claim, true)?),
+            None => self.ledger.find_play_by_key(player, key)?,
+        };
+        match play {
+            Some(play) if play.campaign != draw || play.client_seed != client_seed => Err(Refusal::KeyReused),
+            play => Ok(play),
+        }
+    }
+
+    /// Answers a repeated request although the draw takes no plays any more.
+    pub fn replay_play(
+        &self,
+        player: UserId,
+        draw: CampaignId,
+        client_seed: &str,
+        key: IdempotencyKey,
+    ) -> Result<Option<PlayView>, Refusal> {
+        if self.gate.left(draw).is_some() && self.gate.held_by(draw, player).is_none() {
+            return Ok(None);
+        }
+        self.earlier_play(player, draw, client_seed, key)?.map(|play| self.play_view(play)).transpose()
+    }
+
+    /// A player's own play, recorded or not.
+    pub fn play_of_player(&self, player: UserId, id: PlayId) -> Result<PlayView, Refusal> {
+        // The journal first: what it has let go is in the ledger.
+        if let Some(found) = self.unrecorded_plays(player).into_iter().find(|found| found.claim.play() == id)
+        {
+            return self.play_view(as_play(&found.claim, found.durable)?);
+        }
+        if let Some(play) = self.ledger.find_play(id)?.filter(|play| play.user == player) {
+            return self.play_view(play);
+        }
+        let refused = self.refused.get(&ClaimId::from_raw(id.raw())).filter(|claim| claim.user == player);
+        let play = as_play(refused.ok_or(Rejection::NotFound)?.as_ref(), false)?;
+        self.play_view(Play { state: PlayState::Rejected, reason: Some(Rejection::NotReady), ..play })
+    }
+
+    /// A player's plays, newest first.
+    pub fn plays_of_player(&self, player: UserId, page: Page) -> Result<Vec<PlayView>, Refusal> {
+        let waiting = self.unrecorded_plays(player);
+        let mut plays = self.ledger.plays_of(player, page)?;
+        for found in waiting.iter().filter(|found| found.durable) {
+            let id = found.claim.play();
+            let wanted = page.before.is_none_or(|before| id.raw() < before);
+            if wanted && plays.iter().all(|play| play.id != id) {
+                plays.push(as_play(&found.claim, true)?);
+            }
+        }
+        plays.sort_by_key(|play| std::cmp::Reverse(play.id));
+        plays.truncate(page.limit as usize);
+        plays.into_iter().map(|play| self.play_view(play)).collect()
+    }
+
+    /// Everybody's plays, newest first.
+    pub async fn plays(&self, draw: Option<CampaignId>, page: Page) -> Result<Vec<Play>, Refusal> {
+        self.caught_up(self.journal.durable_end()).await?;
+        Ok(self.ledger.plays(draw, page).await?)
+    }
+
+    pub fn play_view(&self, play: Play) -> Result<PlayView, Refusal> {
+        let delivery = match play.place {
+            Some(_) if play.prize.is_some() => self.ledger.find_delivery_of(play.id)?,
+            _ => None,
+        };
+        let delivery = delivery.map(|found| DeliveryView {
+            state: found.state,
+            waits_for: found.waits_for,
+            content: found.content,
+            address: found.address,
+        });
+        match self.book.find(play.campaign) {
+            Some(draw) => self.view_in(play, &draw, delivery),
+            None => {
+                let draw = self.campaign(play.campaign)?;
+                self.view_in(play, &draw, delivery)
+            }
+        }
+    }
+
+    /// A win that is not recorded yet has the delivery it will have.
+    fn view_in(
+        &self,
+        play: Play,
+        campaign: &Campaign,
+        delivery: Option<DeliveryView>,
+    ) -> Result<PlayView, Refusal> {
+        let draw = campaign.draw().ok_or(Rejection::NotFound)?.clone();
+        let prize =
+            play.prize.filter(|_| play.state == PlayState::Played).and_then(|number| draw.prize(number));
+        let owed = prize.map(|prize| DeliveryView {
+            state: if prize.waits_for().is_some() { DeliveryState::Waiting } else { DeliveryState::New },
+            waits_for: prize.waits_for(),
+            content: None,
+            address: None,
+        });
+        let commitment = self.commitment(campaign, &draw);
+        Ok(PlayView { play, draw, commitment, delivery: delivery.or(owed) })
+    }
+
+    /// A winner says where their goods go.
+    pub async fn address(&self, player: UserId, id: PlayId, address: String) -> Result<PlayView, Refusal> {
+        let view = self.play_of_player(player, id)?;
+        let goods = view.play.prize.and_then(|number| view.draw.prize(number));
+        if !goods.is_some_and(|prize| prize.kind == tidegate_core::draw::PrizeKind::Goods) {
+            let detail = "Only a play that won goods takes an address.".into();
+            return Err(Refusal::Conflict { code: "no_goods", detail });
+        }
+        self.caught_up(self.journal.durable_end()).await?;
+        if !self.ledger.set_address(id, address, Actor::Buyer(player), self.now()).await? {
+            let detail = "The goods are on their way to the address that was given before.".into();
+            return Err(Refusal::Conflict { code: "already_shipped", detail });
+        }
+        self.play_of_player(player, id)
+    }
+}
+
+/// A play as it will be recorded. Until it is durable nobody hears what it won.
+fn as_play(claim: &Claim, durable: bool) -> Result<Play, Refusal> {
+    let Granted::Play { client_seed, prize } = &claim.granted else { return Err(Rejection::NotFound.into()) };
+    Ok(Play {
+        id: claim.play(),
+        campaign: claim.campaign,
+        user: claim.user,
+        seat: claim.slots.iter().next().ok_or(Rejection::NotFound)?,
+        client_seed: client_seed.clone(),
+        prize: prize.filter(|_| durable),
+        state: if durable { PlayState::Played } else { PlayState::Queued },
+        reason: None,
+        place: None,
+        created_at: claim.created_at,
+    })
+}

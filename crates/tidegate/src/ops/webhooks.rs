@@ -1,0 +1,182 @@
+//! Webhooks: where events are sent, signed after Standard Webhooks; and coupons, which go to the merchant the same way.
+
+use std::time::Duration;
+
+use tidegate_core::{Rejection, WebhookId};
+use tidegate_store::ledger::sqlite::Webhook;
+use tidegate_store::ledger::{Actor, Delivery, Remember};
+
+use super::deliveries::Sent;
+use super::{App, Refusal};
+use crate::chance;
+use crate::courier::{Answer, Reach};
+use crate::signature::signed;
+
+pub const WEBHOOKS_SCOPE: &str = "webhooks";
+pub const MAX_WEBHOOKS: usize = 100;
+/// Events sent again by one request.
+const REPLAY_MOST: usize = 10_000;
+/// How long the secret before a rotation still signs.
+const OLD_SECRET_LIFE: Duration = Duration::from_secs(24 * 3600);
+/// Characters of a merchant's answer that a winner is shown.
+const MAX_COUPON: usize = 500;
+
+/// Where coupons are asked for.
+#[derive(Clone)]
+pub struct Coupons {
+    pub url: String,
+    pub secret: Vec<u8>,
+}
+
+impl std::fmt::Debug for Coupons {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Coupons").field("url", &self.url).finish_non_exhaustive()
+    }
+}
+
+/// What an answer means for the delivery.
+fn judged(answer: anyhow::Result<Answer>) -> Result<Answer, Sent> {
+    let answer = answer.map_err(|error| Sent::Down { why: format!("{error:#}"), retry_after: None })?;
+    let why = format!("the receiver answered {}", answer.status);
+    match answer.status {
+        200..=299 => Ok(answer),
+        410 => Err(Sent::Gone),
+        300..=399 => Err(Sent::Refused { why: format!("{why}, and redirects are not followed") }),
+        408 | 425 | 429 | 500.. => Err(Sent::Down { why, retry_after: answer.retry_after }),
+        _ => Err(Sent::Refused { why }),
+    }
+}
+
+impl App {
+    pub async fn create_webhook(
+        &self,
+        url: String,
+        events: Vec<String>,
+        key: Option<Remember>,
+    ) -> Result<Webhook, Refusal> {
+        let _one_at_a_time = self.campaigns.lock().await;
+        if let Some(before) = self.done_before(key.as_ref())? {
+            return self.webhook(WebhookId::from_raw(before.subject));
+        }
+        if self.ledger.webhooks()?.len() >= MAX_WEBHOOKS {
+            let detail = format!("There are {MAX_WEBHOOKS} webhooks already; delete one first.");
+            return Err(Refusal::Conflict { code: "too_many", detail });
+        }
+        let now = self.now();
+        let webhook = Webhook {
+            id: WebhookId::from_raw(self.next_id(now)),
+            url,
+            events,
+            secret: new_secret()?,
+            old_secret: None,
+            disabled: None,
+            created_at: now,
+            updated_at: now,
+        };
+        self.ledger.create_webhook(webhook.clone(), key).await?;
+        Ok(webhook)
+    }
+
+    pub fn webhooks(&self) -> Result<Vec<Webhook>, Refusal> {
+        Ok(self.ledger.webhooks()?)
+    }
+
+    pub fn webhook(&self, id: WebhookId) -> Result<Webhook, Refusal> {
+        self.ledger.webhook(id)?.ok_or_else(|| Rejection::NotFound.into())
+    }
+
+    pub async fn delete_webhook(&self, id: WebhookId) -> Result<(), Refusal> {
+        if self.ledger.delete_webhook(id, self.now()).await? {
+            Ok(())
+        } else {
+            Err(Rejection::NotFound.into())
+        }
+    }
+
+    /// Signs with a new secret; the old one still signs beside it for a day.
+    pub async fn rotate_webhook(&self, id: WebhookId) -> Result<Webhook, Refusal> {
+        let now = self.now();
+        self.ledger.rotate_webhook(id, new_secret()?, now + OLD_SECRET_LIFE, now).await?;
+        self.webhook(id)
+    }
+
+    /// Starts sending again after a receiver said it was gone.
+    pub async fn enable_webhook(&self, id: WebhookId) -> Result<Webhook, Refusal> {
+        self.ledger.set_webhook(id, None, Actor::Operator, self.now()).await?;
+        self.webhook(id)
+    }
+
+    /// Sends events after the one of this number again; how many, and the number of the last looked at.
+    pub async fn replay_events(&self, id: WebhookId, after: u64) -> Result<(usize, u64), Refusal> {
+        if self.webhook(id)?.disabled.is_some() {
+            let detail = "This webhook is disabled; enable it first.".into();
+            return Err(Refusal::Conflict { code: "disabled", detail });
+        }
+        Ok(self.ledger.replay_events(id, after, self.now(), REPLAY_MOST).await?)
+    }
+
+    /// Whether the address may be sent to; the reason if not.
+    pub fn check_address(&self, url: &str) -> Result<(), String> {
+        let uri = url.parse().map_err(|_| "must be an address such as https://shop.example/hooks")?;
+        self.courier.check(&uri)
+    }
+
+    pub(super) async fn send_event(&self, id: WebhookId, delivery: &Delivery) -> Sent {
+        let found =
+            self.ledger.webhook(id).map(|webhook| webhook.filter(|webhook| webhook.disabled.is_none()));
+        let event = delivery.event.map(|number| self.ledger.event(number)).transpose();
+        let (webhook, event) = match (found, event) {
+            (Ok(Some(webhook)), Ok(Some(Some(event)))) => (webhook, event),
+            (Ok(_), Ok(_)) => return Sent::Never { why: "the webhook or its event is gone".into() },
+            (Err(error), _) | (_, Err(error)) => {
+                return Sent::Down { why: error.to_string(), retry_after: None };
+            }
+        };
+        let body = match self.envelope(&event) {
+            Ok(envelope) => envelope.to_string(),
+            Err(refusal) => return Sent::Never { why: refusal.to_string() },
+        };
+        let now = self.now();
+        let mut secrets: Vec<&[u8]> = vec![&webhook.secret];
+        if let Some((old, until)) = &webhook.old_secret
+            && now < *until
+        {
+            secrets.push(old);
+        }
+        let headers = signed(&format!("evt_{}", event.id), now, &body, &secrets);
+        match judged(self.courier.post(Reach::Public, &webhook.url, &headers, body).await) {
+            Ok(_) => Sent::Arrived { content: None },
+            Err(sent) => sent,
+        }
+    }
+
+    /// Asks the merchant for a coupon; what it answers as `code` is what the winner is shown.
+    pub(super) async fn send_coupon(&self, delivery: &Delivery) -> Sent {
+        let Some(coupons) = &self.rules.coupons else {
+            return Sent::Down { why: "deliveries.coupon_url is not set".into(), retry_after: None };
+        };
+        let body = match self.coupon_request(delivery) {
+            Ok(body) => body.to_string(),
+            Err(refusal) => return Sent::Never { why: refusal.to_string() },
+        };
+        let id = format!("dlv_{}", self.print(delivery.id));
+        let mut headers = signed(&id, self.now(), &body, &[&coupons.secret]);
+        headers.push(("idempotency-key", id));
+        match judged(self.courier.post(Reach::Anybody, &coupons.url, &headers, body).await) {
+            Ok(answer) => Sent::Arrived { content: coupon_code(&answer) },
+            // The merchant's address is ours to mend: it is never given up for a 410.
+            Err(Sent::Gone) => Sent::Refused { why: "the merchant answered 410".into() },
+            Err(sent) => sent,
+        }
+    }
+}
+
+fn coupon_code(answer: &Answer) -> Option<String> {
+    let body: serde_json::Value = serde_json::from_slice(&answer.body).ok()?;
+    let code = body["code"].as_str()?;
+    Some(code.chars().filter(|letter| !letter.is_control()).take(MAX_COUPON).collect())
+}
+
+fn new_secret() -> Result<Vec<u8>, Refusal> {
+    chance::secret().map(|secret| secret.to_vec()).map_err(|error| Refusal::Unavailable(error.to_string()))
+}
