@@ -77,6 +77,7 @@ impl Replay {
     /// Adds each outcome's chance at this play.
     fn expect(&mut self) {
         if self.strategy == Strategy::Deck {
+            // Nothing is left to chance: a whole deck gives exactly its cards.
             return;
         }
         let available = |at: usize| self.left[at] > 0;

@@ -28,6 +28,11 @@ pub enum AppendError {
     Failed(String),
 }
 
+/// Resolves once a claim is durable.
+pub trait Durable: Future<Output = Result<Arc<Claim>, AppendError>> + Send {}
+
+impl<F: Future<Output = Result<Arc<Claim>, AppendError>> + Send> Durable for F {}
+
 /// A claim that the ledger does not have yet.
 #[derive(Clone, Debug)]
 pub struct Unrecorded {

@@ -41,6 +41,10 @@ impl Client {
         Ok(Self { host, token: token.map(str::to_owned), connection: None })
     }
 
+    pub fn token(&self) -> &str {
+        self.token.as_deref().unwrap_or("")
+    }
+
     pub async fn get(&mut self, path: &str) -> anyhow::Result<Answer> {
         self.send(Method::GET, path, None, None).await
     }

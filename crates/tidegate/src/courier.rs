@@ -312,6 +312,21 @@ mod tests {
         assert!(!reachable("10.0.0.1".parse().unwrap(), &allowed));
     }
 
+    /// A name can lead anywhere, and to another place than a moment ago: what is connected to is what was looked at.
+    #[tokio::test]
+    async fn a_name_that_leads_home_is_not_followed() {
+        use tower::Service;
+        let resolve = |reach, allowed: &[IpNet]| {
+            Resolver { reach, allowed: allowed.into() }.call("localhost".parse().unwrap())
+        };
+        let refused = resolve(Reach::Public, &[]).await.unwrap_err().to_string();
+        assert!(refused.contains("not a public address"), "{refused}");
+        let home = |mut found: std::vec::IntoIter<SocketAddr>| found.all(|found| found.ip().is_loopback());
+        assert!(home(resolve(Reach::Anybody, &[]).await.unwrap()));
+        let allowed = ["127.0.0.0/8".parse().unwrap(), "::1/128".parse().unwrap()];
+        assert!(home(resolve(Reach::Public, &allowed).await.unwrap()));
+    }
+
     #[test]
     fn addresses_are_looked_at_before_anything_is_sent() {
         let courier = Courier::new(&Going { timeout: Duration::from_secs(1), ..Going::default() }).unwrap();

@@ -33,6 +33,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use quick_cache::sync::Cache;
+use tidegate_core::dealer::Hash;
 use tidegate_core::public_id::{Public, PublicIds};
 use tidegate_core::{CampaignId, Claim, ClaimId, IdSource, IdempotencyKey, Item, ItemId, Moment, UserId};
 use tidegate_store::gate::Gate;
@@ -127,6 +128,8 @@ pub struct App {
     book: Book,
     /// Items at hand; whoever changes one puts it here.
     items: Cache<ItemId, Arc<Item>>,
+    /// What published draws are bound to.
+    commitments: Cache<CampaignId, Hash>,
     refused: Arc<Refused>,
     sessions: Sessions,
     challenges: Challenges,
@@ -177,6 +180,7 @@ impl App {
             admin_key_digest: parts.admin_key_digest,
             book: Book::default(),
             items: Cache::new(CACHED_ITEMS),
+            commitments: Cache::new(CACHED_ITEMS),
             refused: parts.refused,
             sessions: Sessions::default(),
             rates: Rates::default(),

@@ -25,7 +25,7 @@ use tokio::sync::{Notify, mpsc, oneshot};
 use self::backlog::Backlog;
 use self::disk::Disk;
 use self::segment::Segments;
-use super::{AppendError, Intake, Position, Unrecorded};
+use super::{AppendError, Durable, Intake, Position, Unrecorded};
 
 #[derive(Clone, Debug)]
 pub struct JournalOptions {
@@ -126,10 +126,7 @@ impl Journal {
     }
 
     /// Queues the claim at once; the future resolves when it is durable. Dropping the future does not take it back.
-    pub fn enqueue(
-        &self,
-        claim: Arc<Claim>,
-    ) -> Result<impl Future<Output = Result<Arc<Claim>, AppendError>> + use<>, AppendError> {
+    pub fn enqueue(&self, claim: Arc<Claim>) -> Result<impl Durable + use<>, AppendError> {
         let (waiter, done) = oneshot::channel();
         self.shared.backlog.lock().push(claim.clone(), waiter)?;
         self.shared.work.notify_one();

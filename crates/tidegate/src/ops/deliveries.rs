@@ -33,7 +33,8 @@ const BATCH: u32 = 500;
 const LEASE_SLACK: Duration = Duration::from_secs(5);
 /// Failures in a row after which a line is taken to be down.
 const DOWN_AFTER: u32 = 5;
-const LONGEST_DOWN: Duration = Duration::from_secs(60);
+/// How long such a line rests between two tries: its deliveries have their own, longer pauses.
+const DOWN_FOR: Duration = Duration::from_secs(1);
 
 /// One target's line: how many are on their way, and how it has been going.
 #[derive(Clone, Copy, Debug, Default)]
@@ -68,8 +69,7 @@ impl Lines {
             Some(false) => {
                 line.failures = line.failures.saturating_add(1);
                 if line.failures >= DOWN_AFTER {
-                    line.rests_until =
-                        now + pause_after(line.failures - DOWN_AFTER + 1, 1.0).min(LONGEST_DOWN);
+                    line.rests_until = now + DOWN_FOR;
                 }
             }
             None => {}
@@ -151,11 +151,11 @@ impl App {
         };
         if let (Sent::Gone, Target::Webhook(id)) = (&sent, target) {
             let why = Some("the receiver answered 410 Gone".to_owned());
-            self.noted(self.ledger.set_webhook(id, why, Actor::Clock, now).await.map(|_| ()));
+            noted(self.ledger.set_webhook(id, why, Actor::Clock, now).await.map(|_| ()));
         }
         let outcome = self.outcome(&delivery, sent, now);
         self.metrics.delivery(&delivery.kind, &outcome);
-        self.noted(self.ledger.delivery_tried(delivery, outcome, now).await);
+        noted(self.ledger.delivery_tried(delivery, outcome, now).await);
         self.lines.came_back(target, worked, now);
     }
 
@@ -175,11 +175,9 @@ impl App {
         Tried::Failed { error, due_at: now + pause.max(retry_after.unwrap_or_default()) }
     }
 
-    /// A result nobody waits for: the delivery is due again when its lease ends.
-    fn noted(&self, result: Result<(), LedgerError>) {
-        if let Err(error) = result {
-            tracing::warn!(%error, "what became of a delivery could not be written down; it is tried again");
-        }
+    /// Whether anything is on its way at this moment.
+    pub fn are_deliveries_out(&self) -> bool {
+        self.lines.0.lock().values().any(|line| line.on_their_way > 0)
     }
 
     /// Newest first.
@@ -211,5 +209,12 @@ impl App {
         }
         let detail = "Only a prize that waits for an operator can be granted.".into();
         Err(Refusal::Conflict { code: "wrong_state", detail })
+    }
+}
+
+/// A result nobody waits for: the delivery is due again when its lease ends.
+fn noted(result: Result<(), LedgerError>) {
+    if let Err(error) = result {
+        tracing::warn!(%error, "what became of a delivery could not be written down; it is tried again");
     }
 }

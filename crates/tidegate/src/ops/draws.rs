@@ -119,6 +119,18 @@ impl App {
 
     /// What the draw is bound to; the same from its draft to its end.
     pub fn commitment(&self, campaign: &Campaign, draw: &Draw) -> Hash {
+        // A published draw does not change any more, and every play shows this.
+        if let Some(known) = self.commitments.get(&campaign.id).filter(|_| campaign.is_published()) {
+            return known;
+        }
+        let commitment = self.compute_commitment(campaign, draw);
+        if campaign.is_published() {
+            self.commitments.insert(campaign.id, commitment);
+        }
+        commitment
+    }
+
+    fn compute_commitment(&self, campaign: &Campaign, draw: &Draw) -> Hash {
         let table = dealer::table(&self.print(campaign.id.as_draw()), draw, campaign.stock);
         dealer::commitment(&draw.seed, &table)
     }

@@ -6,7 +6,7 @@ use tidegate_core::{
     Campaign, CampaignId, CampaignState, Claim, ClaimId, ClaimRequest, Granted, IdempotencyKey, Moment,
     Order, OrderId, OrderState, Phase, Rejection, Shown, UserId, Wanted,
 };
-use tidegate_store::intake::{AppendError, Unrecorded};
+use tidegate_store::intake::{AppendError, Durable, Unrecorded};
 use tidegate_store::ledger::sqlite::OrderFilter;
 use tidegate_store::ledger::{Actor, Ledger, LedgerError, Page};
 
@@ -96,10 +96,7 @@ impl App {
     }
 
     /// Decides at the gate and hands the claim to the journal; the future resolves when it is durable.
-    pub(super) fn claim(
-        &self,
-        request: ClaimRequest,
-    ) -> Result<(Arc<Claim>, impl Future<Output = Result<Arc<Claim>, AppendError>> + use<>), Refusal> {
+    pub(super) fn claim(&self, request: ClaimRequest) -> Result<(Arc<Claim>, impl Durable + use<>), Refusal> {
         if !self.health.is_ready() {
             return Err(Rejection::NotReady.into());
         }

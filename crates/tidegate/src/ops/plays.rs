@@ -8,7 +8,7 @@ use tidegate_core::{
     Campaign, CampaignId, Claim, ClaimId, ClaimRequest, DeliveryState, Draw, Granted, IdempotencyKey, Play,
     PlayId, PlayState, Rejection, Shown, UserId, WaitsFor, Wanted,
 };
-use tidegate_store::intake::{AppendError, Unrecorded};
+use tidegate_store::intake::{Durable, Unrecorded};
 use tidegate_store::ledger::{Actor, Page};
 
 use super::orders::not_kept;
@@ -86,7 +86,7 @@ impl App {
         client_seed: String,
         key: Option<IdempotencyKey>,
         pass: Option<&str>,
-    ) -> Result<Decided<impl Future<Output = Result<Arc<Claim>, AppendError>> + use<>>, Refusal> {
+    ) -> Result<Decided<impl Durable + use<>>, Refusal> {
         let _turn = self.turn(player);
         if let Some(key) = key {
             if let Some(play) = self.earlier_play(player, draw.id, &client_seed, key)? {

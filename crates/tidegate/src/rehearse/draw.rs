@@ -43,7 +43,9 @@ struct PrizeFinding {
     name: String,
     stock: u64,
     won: u64,
-    expected: f64,
+    /// Missing for a deck, which leaves nothing to chance.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    expected: Option<f64>,
 }
 
 impl Findings {
@@ -57,7 +59,8 @@ impl Findings {
             self.delivered
         );
         for PrizeFinding { name, stock, won, expected } in &self.prizes {
-            say!("    {name:<12} {won:>7} of {stock:<7} expected {expected:.1}");
+            let expected = expected.map(|expected| format!("expected {expected:.1}")).unwrap_or_default();
+            say!("    {name:<12} {won:>7} of {stock:<7} {expected}");
         }
         say!("  chi-squared {} (below {})", self.chi_squared, self.bound);
         let say_so = |holds: bool| if holds { "yes" } else { "NO" };
@@ -120,6 +123,10 @@ pub(super) async fn conclude(
     let mut wrong = verified.wrong.clone();
     wrong.extend(as_told(&proof, told));
     let prizes = prizes_of(&closed, &verified);
+    let whole_deck = closed["strategy"] == "deck" && closed["seats"].as_u64() == Some(verified.plays);
+    for prize in prizes.iter().filter(|prize| whole_deck && prize.won != prize.stock) {
+        wrong.push(format!("the whole deck was played, and {} was won {} times", prize.name, prize.won));
+    }
     for prize in prizes.iter().filter(|prize| prize.won > prize.stock) {
         wrong.push(format!("{} was won {} times, but there are {}", prize.name, prize.won, prize.stock));
     }
@@ -187,7 +194,7 @@ fn prizes_of(draw: &Value, verified: &Verified) -> Vec<PrizeFinding> {
             name: prize["name"].as_str().unwrap_or("").to_owned(),
             stock: prize["stock"].as_u64().unwrap_or(0),
             won: *won,
-            expected: (expected * 10.0).round() / 10.0,
+            expected: Some((expected * 10.0).round() / 10.0).filter(|expected| *expected > 0.0),
         })
         .collect()
 }
@@ -205,7 +212,8 @@ fn chi_squared(verified: &Verified) -> (f64, f64) {
     // Wilson and Hilferty: the cube root of chi-squared is nearly normal.
     let spread = 2.0 / (9.0 * freedom);
     let bound = freedom * (1.0 - spread + RARELY * spread.sqrt()).powi(3);
-    ((terms.iter().sum::<f64>() * 1000.0).round() / 1000.0, (bound * 1000.0).round() / 1000.0)
+    let found: f64 = terms.iter().fold(0.0, |sum, term| sum + term);
+    ((found * 1000.0).round() / 1000.0, (bound * 1000.0).round() / 1000.0)
 }
 
 /// Changes the last byte of one play's hash, then the player's seed of another, and expects to be told which.

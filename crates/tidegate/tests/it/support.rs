@@ -26,8 +26,9 @@ pub(crate) struct TestApp {
     pub(crate) url: String,
     pub(crate) clock: Clock,
     pub(crate) operator: Client,
-    _opened: Opened,
+    opened: Opened,
     directory: TempDir,
+    settings: BTreeMap<String, String>,
 }
 
 /// What a test wants to be different.
@@ -58,10 +59,14 @@ impl Builder {
     }
 
     pub(crate) async fn start(self) -> TestApp {
-        let directory = tempfile::tempdir().unwrap();
         let clock =
             if self.system_clock { Clock::System } else { Clock::manual(NOW.parse::<Moment>().unwrap()) };
+        self.start_in(tempfile::tempdir().unwrap(), clock).await
+    }
+
+    async fn start_in(self, directory: TempDir, clock: Clock) -> TestApp {
         let config = self.config(&directory);
+        let settings = self.settings.clone();
         let disk = self.disk.unwrap_or(Box::new(RealDisk));
         let opened = embedded::open_on(&config, clock.clone(), disk).await.unwrap();
         let app = opened.app.clone();
@@ -74,7 +79,7 @@ impl Builder {
         let router = http::router(app.clone(), &config);
         tokio::spawn(http::serve(listener, router, app.clone(), config.http.clone()));
         let operator = Client::new(&url, Some(ADMIN_KEY)).unwrap();
-        TestApp { app, url, clock, operator, _opened: opened, directory }
+        TestApp { app, url, clock, operator, opened, directory, settings }
     }
 
     fn config(&self, directory: &TempDir) -> Config {
@@ -139,6 +144,63 @@ impl TestApp {
     pub(crate) async fn step(&mut self, sale: &str, step: &str) -> Value {
         let path = format!("/v1/admin/sales/{sale}/{step}");
         self.operator.expect(200, Method::POST, &path, None).await.unwrap()
+    }
+
+    /// The terms of a draw that is open now for an hour: 100 seats, 10 plays each.
+    pub(crate) fn draw_terms(&self, prizes: &Value) -> Value {
+        let now = self.app.now();
+        json!({
+            "name": "A draw", "seats": 100, "plays_per_user": 10, "strategy": "whole", "prizes": prizes,
+            "starts_at": now.to_string(), "ends_at": (now + Duration::from_secs(3600)).to_string(),
+        })
+    }
+
+    /// A live draw, after `change` of its terms.
+    pub(crate) async fn draw(&mut self, prizes: &Value, change: impl FnOnce(&mut Value)) -> String {
+        let mut terms = self.draw_terms(prizes);
+        change(&mut terms);
+        let draw = self.operator.expect(201, Method::POST, "/v1/admin/draws", Some(&terms)).await.unwrap();
+        let draw = draw["id"].as_str().unwrap().to_owned();
+        self.step_draw(&draw, "publish").await;
+        draw
+    }
+
+    pub(crate) async fn step_draw(&mut self, draw: &str, step: &str) -> Value {
+        let path = format!("/v1/admin/draws/{draw}/{step}");
+        self.operator.expect(200, Method::POST, &path, None).await.unwrap()
+    }
+
+    /// Sends everything that is due now, and waits until it has come back.
+    pub(crate) async fn deliver(&mut self) {
+        self.operator.expect(200, Method::GET, "/v1/admin/plays", None).await.unwrap();
+        let quiet = async {
+            while self.app.dispatch().await.unwrap() || self.app.are_deliveries_out() {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(20), quiet).await.expect("deliveries come back");
+    }
+
+    /// The ledger's file, to do what the program would not.
+    pub(crate) fn raw_ledger(&self) -> rusqlite::Connection {
+        rusqlite::Connection::open(self.data_dir().join("ledger.db")).unwrap()
+    }
+
+    /// Stops the server and starts another on the same data.
+    pub(crate) async fn restart(self) -> Self {
+        let Self { app, clock, directory, settings, opened, .. } = self;
+        app.close();
+        app.stop().await;
+        let weak = Arc::downgrade(&app);
+        drop((app, opened));
+        // The last requests may still hold it for a moment.
+        for _ in 0..100 {
+            if weak.strong_count() == 0 {
+                break;
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        Builder { settings, ..Builder::default() }.start_in(directory, clock).await
     }
 
     pub(crate) async fn buyers(&mut self, count: u32) -> Vec<Client> {

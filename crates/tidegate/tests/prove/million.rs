@@ -9,7 +9,7 @@ use tidegate::chance;
 use tidegate::client::Client;
 use tidegate::clock::Clock;
 use tidegate::rehearse::server::Server;
-use tidegate_core::{Claim, Money, OrderId, UserId};
+use tidegate_core::{Claim, ClaimId, Granted, Money, UserId};
 use tidegate_store::ledger::sqlite::{SqliteLedger, SqliteOptions, Unobserved, path_in};
 use tidegate_store::ledger::{Ledger, Page};
 
@@ -36,22 +36,24 @@ async fn publish(operator: &mut Client) -> String {
 
 /// Records a million orders of a million buyers, as the recorder would.
 async fn record(ledger: &SqliteLedger) {
-    let campaign = ledger.campaigns(true, Page::ALL).await.unwrap().remove(0).0;
+    let campaign = ledger.campaigns("sale", true, Page::ALL).await.unwrap().remove(0).0;
     let now = Clock::System.now();
     let base = ledger.highest_id().unwrap();
     for batch in 0..ORDERS / BATCH {
         let claims = (batch * BATCH..(batch + 1) * BATCH).map(|number| {
             let buyer = chance::short_digest(&[&number.to_le_bytes()]);
             Arc::new(Claim {
-                order: OrderId::from_raw(base + 1 + u64::from(number)),
+                id: ClaimId::from_raw(base + 1 + u64::from(number)),
                 user: UserId::from_raw(u64::from_le_bytes(buyer[..8].try_into().unwrap()) >> 1),
                 campaign: campaign.id,
                 epoch: campaign.epoch,
                 version: u64::from(number) + 1,
                 slots: [number + 1].into_iter().collect(),
-                unit_price: Money { amount: 9900, currency: "CNY".parse().unwrap() },
                 created_at: now,
-                pay_by: now + Duration::from_secs(86_400),
+                granted: Granted::Order {
+                    unit_price: Money { amount: 9900, currency: "CNY".parse().unwrap() },
+                    pay_by: now + Duration::from_secs(86_400),
+                },
                 key: Some(tidegate_core::IdempotencyKey(buyer)),
             })
         });

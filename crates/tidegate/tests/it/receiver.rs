@@ -1,0 +1,162 @@
+//! Somebody who receives webhooks and coupon requests, as well or as badly as a test wants.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http_body_util::{BodyExt, Full};
+use hyper::body::Incoming;
+use hyper::service::service_fn;
+use hyper::{HeaderMap, Request, Response};
+use hyper_util::rt::TokioIo;
+use parking_lot::Mutex;
+use serde_json::Value;
+use tokio::net::TcpListener;
+
+#[derive(Clone, Debug)]
+pub(crate) struct Got {
+    pub(crate) path: String,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: Bytes,
+}
+
+impl Got {
+    pub(crate) fn json(&self) -> Value {
+        serde_json::from_slice(&self.body).unwrap()
+    }
+
+    /// Whether any library that knows Standard Webhooks takes it.
+    pub(crate) fn verifies(&self, secret: &str) -> bool {
+        standardwebhooks::Webhook::new(secret).unwrap().verify(&self.body, &self.headers).is_ok()
+    }
+}
+
+/// What to answer: a status with headers and a body, or nothing at all.
+#[derive(Clone, Debug)]
+pub(crate) enum Reply {
+    Status(u16),
+    Json(&'static str),
+    Redirect(String),
+    RetryAfter(&'static str),
+    Hang,
+}
+
+type Choose = dyn Fn(&Got, usize) -> Reply + Send + Sync;
+
+#[derive(Clone)]
+pub(crate) struct Receiver {
+    pub(crate) address: SocketAddr,
+    got: Arc<Mutex<Vec<(Got, u16)>>>,
+}
+
+impl Receiver {
+    /// `choose` is told what came and how many came before it.
+    pub(crate) async fn start(choose: impl Fn(&Got, usize) -> Reply + Send + Sync + 'static) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let receiver = Self { address: listener.local_addr().unwrap(), got: Arc::default() };
+        let (got, choose): (_, Arc<Choose>) = (receiver.got.clone(), Arc::new(choose));
+        tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                let (got, choose) = (got.clone(), choose.clone());
+                let service = service_fn(move |request| answer(request, got.clone(), choose.clone()));
+                // A sender that hangs up is none of the receiver's business.
+                tokio::spawn(
+                    hyper::server::conn::http1::Builder::new()
+                        .serve_connection(TokioIo::new(stream), service),
+                );
+            }
+        });
+        receiver
+    }
+
+    /// One that takes everything, over TLS.
+    pub(crate) async fn start_tls(made: &rcgen::CertifiedKey<rcgen::KeyPair>) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let receiver = Self { address: listener.local_addr().unwrap(), got: Arc::default() };
+        let got = receiver.got.clone();
+        let key = rustls::pki_types::PrivateKeyDer::try_from(made.signing_key.serialize_der()).unwrap();
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let config = rustls::ServerConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_no_client_auth()
+            .with_single_cert(vec![made.cert.der().clone()], key)
+            .unwrap();
+        let acceptor = tokio_rustls::TlsAcceptor::from(Arc::new(config));
+        tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                let (got, acceptor) = (got.clone(), acceptor.clone());
+                tokio::spawn(async move {
+                    let Ok(stream) = acceptor.accept(stream).await else { return };
+                    let choose: Arc<Choose> = Arc::new(|_, _| Reply::Status(200));
+                    let service = service_fn(move |request| answer(request, got.clone(), choose.clone()));
+                    // As above.
+                    let _ = hyper::server::conn::http1::Builder::new()
+                        .serve_connection(TokioIo::new(stream), service)
+                        .await;
+                });
+            }
+        });
+        receiver
+    }
+
+    pub(crate) fn url(&self) -> String {
+        format!("http://{}/hooks", self.address)
+    }
+
+    /// What came, with what was answered.
+    pub(crate) fn all(&self) -> Vec<(Got, u16)> {
+        self.got.lock().clone()
+    }
+
+    /// What was answered with a 2xx.
+    pub(crate) fn taken(&self) -> Vec<Got> {
+        self.all().into_iter().filter(|(_, status)| (200..300).contains(status)).map(|(got, _)| got).collect()
+    }
+
+    /// Waits until so many were taken.
+    pub(crate) async fn wait_for(&self, count: usize) -> Vec<Got> {
+        let enough = async {
+            while self.taken().len() < count {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        };
+        let waited = tokio::time::timeout(Duration::from_secs(30), enough).await;
+        assert!(waited.is_ok(), "{} of {count} arrived", self.taken().len());
+        self.taken()
+    }
+}
+
+async fn answer(
+    request: Request<Incoming>,
+    got: Arc<Mutex<Vec<(Got, u16)>>>,
+    choose: Arc<Choose>,
+) -> Result<Response<Full<Bytes>>, hyper::Error> {
+    let (parts, body) = request.into_parts();
+    let came = Got {
+        path: parts.uri.path().to_owned(),
+        headers: parts.headers,
+        body: body.collect().await?.to_bytes(),
+    };
+    let before = got.lock().len();
+    let reply = choose(&came, before);
+    let mut response = Response::new(Full::default());
+    let (status, header, body) = match &reply {
+        Reply::Status(status) => (*status, None, ""),
+        Reply::Json(body) => (200, None, *body),
+        Reply::Redirect(to) => (302, Some(("location", to.clone())), ""),
+        Reply::RetryAfter(seconds) => (503, Some(("retry-after", (*seconds).to_owned())), ""),
+        Reply::Hang => (0, None, ""),
+    };
+    got.lock().push((came, status));
+    if status == 0 {
+        tokio::time::sleep(Duration::from_secs(600)).await;
+    }
+    *response.status_mut() = status.try_into().unwrap();
+    if let Some((name, value)) = header {
+        response.headers_mut().insert(name, value.parse().unwrap());
+    }
+    *response.body_mut() = Full::new(Bytes::from_static(body.as_bytes()));
+    Ok(response)
+}
