@@ -3,7 +3,7 @@
 .PHONY: run test lint bench prove setup
 
 # Debian packages the build and the tests need, as package:command.
-NEEDS := build-essential:cc curl:curl
+NEEDS := build-essential:cc curl:curl python3:python3
 
 run:
 	cargo run --release
@@ -16,12 +16,13 @@ lint:
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --features tidegate/prove -- -D warnings
 
-# How fast it is here: a sell-out, and a crowd that all gets one.
-bench:
+# How fast it is here: a sell-out, a crowd that all gets one, and seats against units.
+bench: setup
 	cargo build --release
 	target/release/tidegate rehearse --stock 1000 --buyers 20000 --connections 256
 	target/release/tidegate rehearse --stock 200000 --buyers 200000 --connections 256
 	target/release/tidegate rehearse --stock 200000 --buyers 200000 --connections 64
+	python3 bench/seats.py
 
 # Long campaigns: 300 kills under load, a restart with a million orders, a flood, the rehearsals of the README.
 # One at a time: they measure.
@@ -33,6 +34,9 @@ prove: setup
 	target/release/tidegate rehearse --stock 20000 --buyers 60000 --rate 20000 --json
 	target/release/tidegate rehearse --stock 1000 --buyers 20000 --bots 0.9 --json
 	target/release/tidegate rehearse --stock 1000 --buyers 5000 --connections 64 --waiting-room --json
+	target/release/tidegate rehearse --draw=single --json
+	target/release/tidegate rehearse --draw=whole --json
+	target/release/tidegate rehearse --draw=deck --json
 
 # Installs what is missing, and only that.
 setup:

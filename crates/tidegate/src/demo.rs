@@ -1,14 +1,16 @@
-//! Demo data for an empty ledger: a live sale, one that starts in two minutes, one that is sold out; and three buyers
-//! whose tokens are known, so that the first order is one line away.
+//! Demo data for an empty ledger: a live sale, one that starts in two minutes, one that is sold out; a draw; and three
+//! buyers whose tokens are known, so that the first order is one line away.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use tidegate_core::campaign::Step;
-use tidegate_core::{Campaign, Money, Protect, Sale, Window};
+use tidegate_core::draw::{Grant, ODDS_TOTAL, PrizeKind, Strategy};
+use tidegate_core::{Campaign, Money, Prize, Protect, Sale, Window};
 use tidegate_store::ledger::Actor;
 
 use crate::ops::campaigns::CampaignTerms;
+use crate::ops::draws::DrawTerms;
 use crate::ops::items::ItemTerms;
 use crate::ops::sales::SaleTerms;
 use crate::ops::{App, Refusal};
@@ -43,6 +45,40 @@ pub async fn fill(app: &Arc<App>) -> Result<(), Refusal> {
     sale(app, "Trail running shoes", text, 39_900, 50, 2, soon).await?;
     let text = "Hot-swappable, 87 keys. Buy one: nothing is charged.";
     sale(app, "Mechanical keyboard", text, 19_900, 100, 10, Duration::ZERO).await?;
+    draw(app).await
+}
+
+/// A wheel with one prize of every kind that needs no merchant.
+async fn draw(app: &Arc<App>) -> Result<(), Refusal> {
+    let prize = |name: &str, kind, percent: u32, stock, content: &str| Prize {
+        name: name.into(),
+        kind,
+        odds: percent * (ODDS_TOTAL / 100),
+        stock,
+        grant: Grant::Instant,
+        content: content.into(),
+    };
+    let codes: Vec<String> = (1..=50).map(|number| format!("DEMO-{:04}", number * 7919 % 10_000)).collect();
+    let starts_at = app.now();
+    let terms = DrawTerms {
+        name: "Midsummer wheel".into(),
+        strategy: Strategy::Whole,
+        prizes: vec![
+            prize("City bicycle", PrizeKind::Goods, 2, 3, ""),
+            prize("A code for ten off", PrizeKind::Code, 20, 50, ""),
+            prize("A wish", PrizeKind::Text, 40, 500, "May every queue you join be short."),
+        ],
+        codes: vec![vec![], codes, vec![]],
+        campaign: CampaignTerms {
+            stock: 500,
+            window: Window { starts_at, ends_at: starts_at + 30 * DAY },
+            per_user_limit: 20,
+            shards: 1,
+            protect: Protect::default(),
+        },
+    };
+    let draft = app.create_draw(terms, None).await?;
+    app.step(draft.id, Step::Publish { approval_required: false }, Actor::Operator, None).await?;
     Ok(())
 }
 

@@ -100,7 +100,7 @@ fn announce(config: &Config, opened: &Opened, address: SocketAddr, started: Inst
     let version = env!("CARGO_PKG_VERSION");
     let took = started.elapsed().as_secs_f64();
     say!("\n  Tidegate {version} is ready ({took:.1} s)\n");
-    say!("  API       {url}/v1/sales");
+    say!("  API       {url}/v1/sales   {url}/v1/draws");
     say!("  Docs      {url}/docs");
     say!("  Health    {url}/readyz   {url}/metrics");
     say!("  Data      {} (embedded)", config.data_dir.display());

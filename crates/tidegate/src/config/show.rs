@@ -5,7 +5,7 @@ use figment::value::Value;
 
 use super::layers::{DEFAULTS, leaves};
 
-const SECRETS: &[&str] = &["admin_key", "sms.webhook_secret", "jwt.key"];
+const SECRETS: &[&str] = &["admin_key", "sms.webhook_secret", "jwt.key", "deliveries.coupon_secret"];
 /// Addresses that may carry a password.
 const URLS: &[&str] = &["database_url", "redis_url"];
 

@@ -28,6 +28,7 @@ pub(super) async fn home(Extension(Nonce(nonce)): Extension<Nonce>) -> Html<Stri
 <p>Every unit sold exactly once.</p>
 <ul>
 <li><a href="/v1/sales">Sales</a> what can be bought, as JSON</li>
+<li><a href="/v1/draws">Draws</a> what can be played, as JSON</li>
 <li><a href="/docs/">API docs</a> every call, to try out</li>
 <li><a href="/readyz">Readiness</a> whether orders are taken</li>
 <li><a href="/metrics">Metrics</a> for Prometheus</li>

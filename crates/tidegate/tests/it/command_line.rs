@@ -190,3 +190,62 @@ fn a_small_rehearsal_passes_in_both_loops() {
         assert!(sold == 100 || (extra[0] == "--quantity" && sold == 99), "{report}");
     }
 }
+
+#[test]
+fn a_rehearsed_draw_is_fair_delivers_and_proves_it() {
+    for strategy in ["--draw=single", "--draw", "--draw=deck"] {
+        let args =
+            ["rehearse", strategy, "--stock", "2000", "--buyers", "500", "--connections", "32", "--json"];
+        let output = run(&args, &[]);
+        let report: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{output:?}"));
+        assert_eq!((output.status.code(), report["verdict"].as_str()), (Some(0), Some("pass")), "{report}");
+        let draw = &report["draw"];
+        assert_eq!((&report["sold"], &draw["plays"]), (&2000.into(), &2000.into()));
+        assert_eq!((&draw["proof_verified"], &draw["tampering_named"]), (&true.into(), &true.into()));
+        assert!(draw["wins"].as_u64().unwrap() > 100 && draw["delivered"] == draw["wins"], "{draw}");
+        for prize in draw["prizes"].as_array().unwrap() {
+            assert!(prize["won"].as_u64().unwrap() <= prize["stock"].as_u64().unwrap(), "{prize}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn verify_says_yes_no_or_that_it_is_no_proof() {
+    let mut app = crate::support::TestApp::start().await;
+    let prizes = serde_json::json!([crate::draws::text(500_000_000, 10)]);
+    let draw = app.draw(&prizes, |_| {}).await;
+    let mut player = app.buyer().await;
+    for seat in 0..10 {
+        crate::draws::played(&mut player, &draw, &seat.to_string()).await;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("proof.json");
+    let path = path.to_str().unwrap();
+    let before = crate::draws::proof(&mut player, &draw).await;
+    std::fs::write(path, before.to_string()).unwrap();
+    let output = run(&["verify", path], &[]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).contains("not closed yet"), "{}", text(&output.stderr));
+    app.step_draw(&draw, "close").await;
+    let mut proof = crate::draws::proof(&mut player, &draw).await;
+    std::fs::write(path, proof.to_string()).unwrap();
+    let committed = before["commitment"].as_str().unwrap();
+    let output = run(&["verify", path, "--commitment", committed], &[]);
+    assert!(output.status.success() && text(&output.stdout).contains("every play follows"), "{output:?}");
+    let another = run(&["verify", path, "--commitment", &"0".repeat(64)], &[]);
+    assert_eq!(another.status.code(), Some(1));
+    // Every byte of a play matters, and the play is named.
+    proof["plays"][3]["client_seed"] = "4".into();
+    std::fs::write(path, proof.to_string()).unwrap();
+    let output = run(&["verify", path, "--json"], &[]);
+    let said: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((output.status.code(), said["verdict"].as_str()), (Some(1), Some("fail")));
+    assert!(said["wrong"][0].as_str().unwrap().starts_with("play 4 "), "{said}");
+    for (content, expected) in [("{}", "no proof"), ("nonsense", "no proof")] {
+        std::fs::write(path, content).unwrap();
+        let output = run(&["verify", path], &[]);
+        assert_eq!(output.status.code(), Some(2));
+        assert!(text(&output.stderr).contains(expected), "{}", text(&output.stderr));
+    }
+    assert_eq!(run(&["verify", "no-such-file"], &[]).status.code(), Some(2));
+}

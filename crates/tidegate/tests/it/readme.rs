@@ -15,8 +15,8 @@ fn block_after(heading: &str) -> String {
     block.split_once("```").unwrap().0.to_owned()
 }
 
-#[tokio::test]
-async fn the_first_example_buys_and_pays_a_demo_item() {
+/// Runs the block after each heading against a demo server; what they said.
+async fn run_blocks(headings: &[&str]) -> String {
     let directory = tempfile::tempdir().unwrap();
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap().to_string();
@@ -32,10 +32,19 @@ async fn the_first_example_buys_and_pays_a_demo_item() {
     let ready =
         async { while !banner.next_line().await.unwrap().expect("the server is up").contains("is ready") {} };
     tokio::time::timeout(Duration::from_secs(60), ready).await.expect("the server starts");
-    let script = block_after("## Buy something").replace("localhost:8080", &address);
+    let script: String = headings.iter().map(|heading| block_after(heading)).collect();
+    let script = script.replace("localhost:8080", &address);
     let output = Command::new("bash").args(["-euo", "pipefail", "-c", &script]).output().unwrap();
     let said = String::from_utf8_lossy(&[output.stderr.clone(), output.stdout.clone()].concat()).into_owned();
     assert!(output.status.success(), "{output:?}");
-    assert!(said.contains("\"state\":\"awaiting_payment\"") && said.contains("\"state\":\"paid\""), "{said}");
     server.kill().await.unwrap();
+    said
+}
+
+#[tokio::test]
+async fn the_first_examples_buy_and_pay_a_demo_item_and_play_the_demo_draw() {
+    let said = run_blocks(&["## Buy something", "## Run a draw"]).await;
+    assert!(said.contains("\"state\":\"awaiting_payment\"") && said.contains("\"state\":\"paid\""), "{said}");
+    assert!(said.contains("\"won\":") && said.contains("my lucky number is 7"), "{said}");
+    assert!(said.contains("\"commitment\":") && !said.contains("\"seed\":"), "{said}");
 }
