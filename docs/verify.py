@@ -68,6 +68,9 @@ def outcome(seed, proof, play, left, behind):
 
 
 def check(proof):
+    names = [proof["draw_id"]] + [prize["name"] for prize in proof["prizes"]]
+    if any(ord(letter) < 32 for name in names for letter in name):
+        return "a name has control characters, so that the table could be read in two ways"
     seed = bytes.fromhex(proof["seed"])
     if hashlib.sha256(seed + table(proof)).hexdigest() != proof["commitment"]:
         return "the commitment does not follow from seed and table"

@@ -19,7 +19,7 @@ words! {
 
 /// The first pause; each next one is twice as long.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
-const LONGEST_PAUSE: Duration = Duration::from_secs(4 * 3600);
+pub const LONGEST_PAUSE: Duration = Duration::from_secs(4 * 3600);
 
 /// How long to rest after the `tries`-th failure. `chance`, from 0 to 1, spreads those that failed together: between
 /// three quarters and all of the pause.

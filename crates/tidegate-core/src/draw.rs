@@ -41,13 +41,13 @@ pub struct Prize {
 }
 
 impl Prize {
-    /// What a winner's delivery waits for first.
-    pub fn waits_for(&self) -> Option<WaitsFor> {
+    /// What a winner's delivery waits for first, in a draw that is closed or not.
+    pub fn waits_for(&self, closed: bool) -> Option<WaitsFor> {
         match (self.grant, self.kind) {
-            (Grant::AtClose, _) => Some(WaitsFor::Close),
+            (Grant::AtClose, _) if !closed => Some(WaitsFor::Close),
             (Grant::Manual, _) => Some(WaitsFor::Operator),
-            (Grant::Instant, PrizeKind::Goods) => Some(WaitsFor::Address),
-            (Grant::Instant, _) => None,
+            (_, PrizeKind::Goods) => Some(WaitsFor::Address),
+            (Grant::Instant | Grant::AtClose, _) => None,
         }
     }
 }

@@ -24,6 +24,8 @@ pub const MAX_IDEMPOTENCY_KEY: usize = 255;
 pub const MAX_PRIZES: usize = 50;
 /// Characters of a prize's text, or of what a coupon is called at the merchant's.
 pub const MAX_CONTENT: usize = 2_000;
+/// Codes of one draw.
+pub const MAX_CODES: usize = 100_000;
 /// Characters of one code.
 pub const MAX_CODE: usize = 200;
 /// Characters of the seed a player may bring.

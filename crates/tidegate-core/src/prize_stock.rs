@@ -44,7 +44,10 @@ impl PrizeStock {
     }
 
     pub fn give_back(&mut self, prize: PrizeNumber) {
-        self.left[usize::from(prize) - 1] += 1;
+        // A prize that is none of the draw's was never taken from here.
+        if let Some(left) = usize::from(prize).checked_sub(1).and_then(|at| self.left.get_mut(at)) {
+            *left += 1;
+        }
     }
 
     pub fn left(&self) -> &[u32] {

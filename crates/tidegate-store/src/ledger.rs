@@ -148,6 +148,8 @@ pub struct Delivery {
     pub tries: u32,
     /// When it is tried next.
     pub due_at: Moment,
+    /// Since when it can be tried.
+    pub open_since: Moment,
     pub error: Option<String>,
     /// What the winner got: the text, the code, what the merchant said.
     pub content: Option<String>,

@@ -181,7 +181,7 @@ impl Config {
             );
         }
         let coupons = &self.deliveries;
-        if !coupons.coupon_url.is_empty()
+        if !(coupons.coupon_url.is_empty() && coupons.coupon_secret.is_empty())
             && (!is_web_address(&coupons.coupon_url) || parse_secret(&coupons.coupon_secret).is_none())
         {
             return wrong(

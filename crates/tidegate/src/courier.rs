@@ -44,7 +44,8 @@ pub enum Reach {
 pub struct Answer {
     pub status: u16,
     pub retry_after: Option<Duration>,
-    pub body: Bytes,
+    /// Missing where it broke off or was too long.
+    pub body: Option<Bytes>,
 }
 
 /// What the configuration says about going out.
@@ -149,12 +150,11 @@ async fn exchange(client: &Outgoing, request: Request<Full<Bytes>>) -> anyhow::R
     let (parts, body) = response.into_parts();
     let retry_after =
         parts.headers.get(header::RETRY_AFTER).and_then(|value| value.to_str().ok()?.parse().ok());
-    // Whoever answers endlessly has answered: what matters is the status.
     let body = Limited::new(body, MAX_ANSWER).collect().await.map(http_body_util::Collected::to_bytes);
     Ok(Answer {
         status: parts.status.as_u16(),
         retry_after: retry_after.map(Duration::from_secs),
-        body: body.unwrap_or_default(),
+        body: body.ok(),
     })
 }
 

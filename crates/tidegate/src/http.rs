@@ -59,8 +59,10 @@ pub struct Site {
     app: Arc<App>,
     bounds: Bounds,
     changes: Arc<Semaphore>,
-    /// Orders being decided.
+    /// Orders and plays being decided.
     orders: Arc<Semaphore>,
+    /// Proofs being written out.
+    proofs: Arc<Semaphore>,
     limits: Arc<Limits>,
 }
 
@@ -93,6 +95,7 @@ pub fn router(app: Arc<App>, config: &Config) -> Router {
         bounds,
         changes: Arc::new(Semaphore::new(MAX_CHANGES)),
         orders: Arc::new(Semaphore::new(settings.max_orders_in_flight)),
+        proofs: Arc::new(Semaphore::new(MAX_PROOFS)),
         limits: Limits::new(config),
     };
     let (router, api) = api().split_for_parts();
@@ -151,6 +154,8 @@ fn known_method(method: &Method) -> &'static str {
     }
 }
 
+/// Proofs of closed draws written out at a time: each can be long.
+const MAX_PROOFS: usize = 32;
 /// Changes being carried out at a time.
 const MAX_CHANGES: usize = 4096;
 

@@ -35,6 +35,11 @@ pub struct Sale {
     pub sale: String,
 }
 
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+pub struct Draw {
+    pub draw: String,
+}
+
 #[derive(Debug)]
 pub struct Metrics {
     registry: Registry,
@@ -49,6 +54,7 @@ pub struct Metrics {
     pub ledger_batch: Histogram,
     pub ledger_seconds: Histogram,
     pub stock_left: Family<Sale, Gauge>,
+    pub seats_left: Family<Draw, Gauge>,
     pub connections: Gauge,
     pub streams: Gauge,
     pub refused_connections: Counter,
@@ -71,6 +77,7 @@ impl Default for Metrics {
             ledger_batch: sizes(),
             ledger_seconds: seconds(),
             stock_left: Family::default(),
+            seats_left: Family::default(),
             connections: Gauge::default(),
             streams: Gauge::default(),
             refused_connections: Counter::<u64, AtomicU64>::default(),
@@ -94,6 +101,7 @@ impl Metrics {
         to.register("ledger_commit_changes", "Changes in one commit", self.ledger_batch.clone());
         to.register("ledger_commit_seconds", "Time for one commit", self.ledger_seconds.clone());
         to.register("stock_left", "Units left of each running sale", self.stock_left.clone());
+        to.register("seats_left", "Seats left of each running draw", self.seats_left.clone());
         to.register("connections", "Open connections", self.connections.clone());
         to.register("streams", "Open event streams", self.streams.clone());
         to.register(

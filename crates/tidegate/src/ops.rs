@@ -35,7 +35,9 @@ use parking_lot::Mutex;
 use quick_cache::sync::Cache;
 use tidegate_core::dealer::Hash;
 use tidegate_core::public_id::{Public, PublicIds};
-use tidegate_core::{CampaignId, Claim, ClaimId, IdSource, IdempotencyKey, Item, ItemId, Moment, UserId};
+use tidegate_core::{
+    CampaignId, Claim, ClaimId, IdSource, IdempotencyKey, Item, ItemId, Kind, Moment, UserId,
+};
 use tidegate_store::gate::Gate;
 use tidegate_store::gate::memory::MemoryGate;
 use tidegate_store::intake::Position;
@@ -307,10 +309,19 @@ impl App {
         use tidegate_store::intake::Intake;
         self.metrics.unrecorded.set(i64::try_from(self.journal.depth()).unwrap_or(i64::MAX));
         self.metrics.stock_left.clear();
+        self.metrics.seats_left.clear();
         for campaign in self.book.all() {
-            let sale = crate::metrics::Sale { sale: self.print(campaign.id) };
-            let left = self.gate.left(campaign.id).unwrap_or(0);
-            self.metrics.stock_left.get_or_create(&sale).set(i64::from(left));
+            let left = i64::from(self.gate.left(campaign.id).unwrap_or(0));
+            match campaign.kind {
+                Kind::Sale(_) => {
+                    let sale = crate::metrics::Sale { sale: self.print(campaign.id) };
+                    self.metrics.stock_left.get_or_create(&sale).set(left);
+                }
+                Kind::Draw(_) => {
+                    let draw = crate::metrics::Draw { draw: self.print(campaign.id.as_draw()) };
+                    self.metrics.seats_left.get_or_create(&draw).set(left);
+                }
+            }
         }
         self.metrics.print()
     }

@@ -119,6 +119,11 @@ fn read_draw(file: &ProofFile) -> anyhow::Result<Draw> {
     if !(1..=MAX_STOCK).contains(&file.seats) || file.prizes.len() > MAX_PRIZES {
         bail!("it has more seats or prizes than any draw");
     }
+    // A line feed would let one text be read as two tables.
+    let mut texts = file.prizes.iter().map(|prize| &prize.name).chain([&file.draw_id]);
+    if texts.any(|text| text.chars().any(char::is_control)) {
+        bail!("a name in it has control characters");
+    }
     let prizes = file.prizes.iter().zip(1..).map(|(prize, number)| read_prize(prize, number));
     let prizes = prizes.collect::<anyhow::Result<Vec<_>>>()?;
     let odds: u64 = prizes.iter().map(|prize| u64::from(prize.odds)).sum();

@@ -6,7 +6,7 @@ use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
 use tidegate_core::campaign::Step;
-use tidegate_core::{Campaign, CampaignId, DrawId, PlayId};
+use tidegate_core::{Campaign, CampaignId, DrawId, PlayId, Rejection};
 use tidegate_store::ledger::Actor;
 use utoipa::IntoParams;
 use utoipa_axum::router::OpenApiRouter;
@@ -38,8 +38,8 @@ pub(super) fn routes() -> OpenApiRouter<Site> {
         .routes(routes!(plays))
 }
 
-fn shape(site: &Site, draw: Campaign) -> Result<AdminDrawShape, Problem> {
-    Ok(AdminDrawShape::of(&site.app, site.app.operated_draw(draw)?))
+async fn shape(site: &Site, draw: Campaign) -> Result<AdminDrawShape, Problem> {
+    Ok(AdminDrawShape::of(&site.app, site.app.operated_draw(draw).await?))
 }
 
 /// Drafts a draw.
@@ -62,7 +62,7 @@ async fn create(
         }
     };
     let location = format!("/v1/admin/draws/{}", site.app.print(draw.id.as_draw()));
-    Ok((StatusCode::CREATED, [(header::LOCATION, location)], Json(shape(&site, draw)?)).into_response())
+    Ok((StatusCode::CREATED, [(header::LOCATION, location)], Json(shape(&site, draw).await?)).into_response())
 }
 
 /// All draws, drafts included, newest first.
@@ -89,7 +89,7 @@ async fn show(
     _: Operator,
     Id(id): Id<DrawId>,
 ) -> Result<Json<AdminDrawShape>, Problem> {
-    Ok(Json(shape(&site, site.app.campaign(id.campaign())?)?))
+    Ok(Json(shape(&site, site.app.campaign(id.campaign())?).await?))
 }
 
 /// Replaces a draft's terms.
@@ -105,7 +105,7 @@ async fn edit(
 ) -> Result<Json<AdminDrawShape>, Problem> {
     let (app, terms) = (site.app.clone(), input.value.check(&site.app)?);
     let draw = site.carry_out(async move { app.edit_draw(id.campaign(), terms).await }).await?;
-    Ok(Json(shape(&site, draw)?))
+    Ok(Json(shape(&site, draw).await?))
 }
 
 steps! { DrawId, AdminDrawShape, take;
@@ -128,8 +128,9 @@ steps! { DrawId, AdminDrawShape, take;
 async fn take(site: &Site, id: DrawId, step: Step) -> Result<Json<AdminDrawShape>, Problem> {
     let app = site.app.clone();
     let id = id.campaign();
+    app.campaign(id)?.draw().ok_or(Rejection::NotFound)?;
     let draw = site.carry_out(async move { app.step(id, step, Actor::Operator, None).await }).await?;
-    Ok(Json(shape(site, draw)?))
+    Ok(Json(shape(site, draw).await?))
 }
 
 /// Checks every promise about a draw against what is recorded, deals its plays again, and checks the gate against the

@@ -5,7 +5,7 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
-use tidegate_core::{CampaignId, Order, OrderId, OrderState};
+use tidegate_core::{CampaignId, DrawId, Order, OrderId, OrderState};
 use tidegate_store::ledger::sqlite::{Event, OrderFilter};
 use utoipa::{IntoParams, ToSchema};
 use utoipa_axum::router::OpenApiRouter;
@@ -153,6 +153,8 @@ async fn mint(
 struct EventsQuery {
     /// Only those of this sale.
     sale_id: Option<String>,
+    /// Only those of this draw.
+    draw_id: Option<String>,
     /// How many at most: 1 to 1000, 50 if not said.
     #[param(value_type = Option<u32>)]
     limit: Option<String>,
@@ -175,7 +177,11 @@ async fn events(
     if campaign == Some(None) {
         checks.wrong("sale_id", "is not the id of a sale");
     }
-    let campaign = checks.done(Some(campaign.flatten()))?;
+    let draw = query.draw_id.as_deref().map(|text| app.parse::<DrawId>(text));
+    if draw == Some(None) {
+        checks.wrong("draw_id", "is not the id of a draw");
+    }
+    let campaign = checks.done(Some(campaign.flatten().or(draw.flatten().map(DrawId::campaign))))?;
     let page = PageQuery { limit: query.limit, cursor: query.cursor }.numbered()?;
     let events = app.events(campaign, page)?;
     let cursor = |event: &Event| event.id.to_string();

@@ -7,7 +7,7 @@ use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
 use tidegate_core::campaign::Step;
 use tidegate_core::limits::MAX_STOCK;
-use tidegate_core::{Campaign, CampaignId};
+use tidegate_core::{Campaign, CampaignId, Rejection};
 use tidegate_store::ledger::Actor;
 use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
@@ -125,6 +125,7 @@ steps! { CampaignId, AdminSaleShape, take;
 }
 
 async fn take(site: &Site, id: CampaignId, step: Step) -> Result<Json<AdminSaleShape>, Problem> {
+    site.app.campaign(id)?.sale().ok_or(Rejection::NotFound)?;
     let app = site.app.clone();
     let sale = site.carry_out(async move { app.step(id, step, Actor::Operator, None).await }).await?;
     Ok(Json(shape(site, sale)?))

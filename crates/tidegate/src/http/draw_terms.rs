@@ -4,7 +4,9 @@ use std::collections::HashSet;
 
 use serde::Deserialize;
 use tidegate_core::draw::{Grant, ODDS_TOTAL, PrizeKind, Strategy};
-use tidegate_core::limits::{MAX_CODE, MAX_CONTENT, MAX_NAME, MAX_PER_USER, MAX_PRIZES, MAX_STOCK};
+use tidegate_core::limits::{
+    MAX_CODE, MAX_CODES, MAX_CONTENT, MAX_NAME, MAX_PER_USER, MAX_PRIZES, MAX_STOCK,
+};
 use tidegate_core::{Prize, Protect};
 use utoipa::ToSchema;
 
@@ -84,6 +86,9 @@ impl DrawInput {
             .map(|(at, prize)| prize.check(&format!("prizes[{at}]"), strategy, &mut checks))
             .unzip();
         check_table(&mut checks, strategy, campaign.stock, &prizes);
+        if codes.iter().map(Vec::len).sum::<usize>() > MAX_CODES {
+            checks.wrong("prizes", format!("have more than {MAX_CODES} codes together"));
+        }
         checks.done(Some(DrawTerms { name, strategy, prizes, codes, campaign }))
     }
 }

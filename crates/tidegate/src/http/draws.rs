@@ -8,7 +8,7 @@ use axum::extract::State;
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use futures_util::stream::unfold;
-use tidegate_core::DrawId;
+use tidegate_core::{DrawId, Rejection};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
@@ -53,7 +53,7 @@ async fn show(
 /// What everybody can check the draw with. Before the close: what it is bound to, and the hash of the plays so far. After:
 /// the seed and every play as well, as long as that takes.
 #[utoipa::path(get, path = "/v1/draws/{id}/proof", tag = "buyers", params(("id" = String, Path)),
-    responses((status = 200, body = ProofShape), (status = 404, body = Problem)))]
+    responses((status = 200, body = ProofShape), (status = 404, body = Problem), (status = 503, body = Problem)))]
 async fn proof(State(site): State<Site>, Id(id): Id<DrawId>) -> Result<Response, Problem> {
     let proof = site.app.proof(id.campaign()).await?;
     let shape = ProofShape::of(&site.app, &proof);
@@ -64,7 +64,8 @@ async fn proof(State(site): State<Site>, Id(id): Id<DrawId>) -> Result<Response,
     // The plays come last: the object is left open for them.
     head.pop();
     head.push_str(",\"plays\":[");
-    let part = Part { app: site.app, proof, next: Some((0, head)) };
+    let place = site.proofs.clone().try_acquire_owned().map_err(|_| Rejection::Busy)?;
+    let part = Part { app: site.app, proof, next: Some((0, head)), _place: place };
     let parts = unfold(part, Part::next);
     Ok(([(header::CONTENT_TYPE, "application/json")], Body::from_stream(parts)).into_response())
 }
@@ -75,6 +76,7 @@ struct Part {
     proof: Proof,
     /// The last play that was written, and what comes before the next; `None` at the end.
     next: Option<(u64, String)>,
+    _place: tokio::sync::OwnedSemaphorePermit,
 }
 
 impl Part {

@@ -120,7 +120,7 @@ async fn delete(State(site): State<Site>, _: Operator, Id(id): Id<WebhookId>) ->
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// Makes a new secret. For a day messages are signed with both.
+/// Makes a new secret. For a day messages are signed with the one before it, too.
 #[utoipa::path(post, path = "/v1/admin/webhooks/{id}/rotate", tag = "operators", params(("id" = String, Path)),
     security(("bearer" = [])),
     responses((status = 200, body = WebhookShape), (status = 401, body = Problem), (status = 404, body = Problem)))]
@@ -134,7 +134,7 @@ async fn rotate(
     Ok(Json(WebhookShape::with_secret(&site.app, webhook)))
 }
 
-/// Sends there again after the receiver said it was gone. What was given up meanwhile can be replayed.
+/// Sends there again, from now on, after the receiver said it was gone. What was missed can be replayed.
 #[utoipa::path(post, path = "/v1/admin/webhooks/{id}/enable", tag = "operators", params(("id" = String, Path)),
     security(("bearer" = [])),
     responses((status = 200, body = WebhookShape), (status = 401, body = Problem), (status = 404, body = Problem)))]
@@ -164,7 +164,7 @@ struct ReplayedShape {
     last: String,
 }
 
-/// Sends events once more, with the ids they had: up to 10,000 at a time.
+/// Sends events once more, with the ids they had. Looks at up to 10,000 events at a time.
 #[utoipa::path(post, path = "/v1/admin/webhooks/{id}/replay", tag = "operators", params(("id" = String, Path)),
     request_body = ReplayInput, security(("bearer" = [])),
     responses((status = 200, body = ReplayedShape), (status = 401, body = Problem), (status = 404, body = Problem),

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use hashbrown::HashMap;
 use parking_lot::Mutex;
-use tidegate_core::delivery::pause_after;
+use tidegate_core::delivery::{LONGEST_PAUSE, pause_after};
 use tidegate_core::{DeliveryId, Moment, Rejection};
 use tidegate_store::ledger::sqlite::{DeliveryFilter, Tried};
 use tidegate_store::ledger::{Actor, Delivery, Ledger, LedgerError, Page, Target};
@@ -104,7 +104,8 @@ impl App {
     pub async fn dispatch(self: &Arc<Self>) -> Result<bool, LedgerError> {
         let mut more = false;
         if self.ledger.is_release_due()? {
-            more |= self.ledger.release_closed(self.now(), BATCH).await? > 0;
+            self.ledger.release_closed(self.now(), BATCH).await?;
+            more = true;
         }
         if self.ledger.is_fan_out_due()? {
             more |= self.ledger.fan_out(self.now(), BATCH).await? > 0;
@@ -168,11 +169,12 @@ impl App {
             Sent::Refused { why } => (why, None),
             Sent::Down { why, retry_after } => (why, retry_after),
         };
-        if now >= delivery.created_at + self.rules.deliveries.give_up_after {
+        if now >= delivery.open_since + self.rules.deliveries.give_up_after {
             return Tried::Dead { error: format!("given up after {} tries: {error}", delivery.tries + 1) };
         }
         let pause = pause_after(delivery.tries + 1, chance::fraction());
-        Tried::Failed { error, due_at: now + pause.max(retry_after.unwrap_or_default()) }
+        let asked = retry_after.unwrap_or_default().min(LONGEST_PAUSE);
+        Tried::Failed { error, due_at: now + pause.max(asked) }
     }
 
     /// Whether anything is on its way at this moment.

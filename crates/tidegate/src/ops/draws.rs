@@ -170,7 +170,10 @@ impl App {
                 draw.prizes.iter().zip(taken).map(|(prize, taken)| prize.stock - taken).collect()
             }
         };
-        let played = player.and_then(|player| self.gate.held_by(campaign.id, player)).unwrap_or(0);
+        let played = match phase {
+            Phase::Ended => u32::MAX,
+            _ => player.and_then(|player| self.gate.held_by(campaign.id, player)).unwrap_or(0),
+        };
         Ok(Some(DrawView {
             phase,
             seats_left,
@@ -183,16 +186,19 @@ impl App {
     }
 
     pub async fn all_draws(&self, page: Page) -> Result<Vec<OperatedDraw>, Refusal> {
-        let draws = self.ledger.campaigns(DRAWS, false, page).await?;
-        draws.into_iter().map(|(draw, _)| self.operated_draw(draw)).collect()
+        let mut operated = Vec::new();
+        for (draw, _) in self.ledger.campaigns(DRAWS, false, page).await? {
+            operated.push(self.operated_draw(draw).await?);
+        }
+        Ok(operated)
     }
 
-    pub fn operated_draw(&self, campaign: Campaign) -> Result<OperatedDraw, Refusal> {
+    pub async fn operated_draw(&self, campaign: Campaign) -> Result<OperatedDraw, Refusal> {
         let draw = campaign.draw().ok_or(Rejection::NotFound)?.clone();
         Ok(OperatedDraw {
             counters: self.counters(&campaign)?,
             prizes_taken: self.ledger.prizes_taken(campaign.id)?,
-            deliveries: self.ledger.count_deliveries(campaign.id)?,
+            deliveries: self.ledger.count_deliveries(campaign.id).await?,
             commitment: self.commitment(&campaign, &draw),
             draw,
             campaign,
@@ -205,7 +211,7 @@ impl App {
         let draw = campaign.draw().filter(|_| campaign.is_published()).ok_or(Rejection::NotFound)?.clone();
         if campaign.state == CampaignState::Closed {
             // The last plays may still be on their way into the ledger.
-            self.caught_up(self.journal.durable_end()).await?;
+            self.caught_up(self.journal.end()).await?;
         }
         let history = self.ledger.history(id).await?.ok_or(Rejection::NotFound)?;
         Ok(Proof { commitment: self.commitment(&campaign, &draw), draw, history, campaign })

@@ -1,5 +1,5 @@
-//! The envelope of everything that leaves: CloudEvents in JSON. An event says what held when it happened, whenever it is
-//! sent.
+//! The envelope of everything that leaves: CloudEvents in JSON. An event of an order says what held when it
+//! happened, whenever it is sent.
 
 use serde_json::{Value, json};
 use tidegate_core::{

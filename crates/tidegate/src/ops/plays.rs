@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use tidegate_core::dealer::Hash;
 use tidegate_core::{
-    Campaign, CampaignId, Claim, ClaimId, ClaimRequest, DeliveryState, Draw, Granted, IdempotencyKey, Play,
-    PlayId, PlayState, Rejection, Shown, UserId, WaitsFor, Wanted,
+    Campaign, CampaignId, CampaignState, Claim, ClaimId, ClaimRequest, DeliveryState, Draw, Granted,
+    IdempotencyKey, Play, PlayId, PlayState, Rejection, Shown, UserId, WaitsFor, Wanted,
 };
 use tidegate_store::intake::{Durable, Unrecorded};
 use tidegate_store::ledger::{Actor, Page};
@@ -87,6 +87,7 @@ impl App {
         key: Option<IdempotencyKey>,
         pass: Option<&str>,
     ) -> Result<Decided<impl Durable + use<>>, Refusal> {
+        draw.draw().ok_or(Rejection::NotFound)?;
         let _turn = self.turn(player);
         if let Some(key) = key {
             if let Some(play) = self.earlier_play(player, draw.id, &client_seed, key)? {
@@ -142,7 +143,14 @@ impl App {
         };
         // Past the bound it is shown as it is: queued.
         let _ = tokio::time::timeout(self.rules.answer_within, finished).await;
-        Ok(Played { play: self.play_of_player(player, claim.play())?, replayed: true })
+        match self.play_of_player(player, claim.play()) {
+            Ok(PlayView { play: Play { state: PlayState::Rejected, reason, .. }, .. }) => {
+                Err(reason.unwrap_or(Rejection::NotReady).into())
+            }
+            // The journal has just let go of it, and could not keep it.
+            Err(Refusal::Rejected(Rejection::NotFound)) => Err(Rejection::NotReady.into()),
+            found => Ok(Played { play: found?, replayed: true }),
+        }
     }
 
     /// What this key made before, if anything.
@@ -246,11 +254,10 @@ impl App {
         let draw = campaign.draw().ok_or(Rejection::NotFound)?.clone();
         let prize =
             play.prize.filter(|_| play.state == PlayState::Played).and_then(|number| draw.prize(number));
-        let owed = prize.map(|prize| DeliveryView {
-            state: if prize.waits_for().is_some() { DeliveryState::Waiting } else { DeliveryState::New },
-            waits_for: prize.waits_for(),
-            content: None,
-            address: None,
+        let owed = prize.map(|prize| {
+            let waits_for = prize.waits_for(campaign.state == CampaignState::Closed);
+            let state = if waits_for.is_some() { DeliveryState::Waiting } else { DeliveryState::New };
+            DeliveryView { state, waits_for, content: None, address: None }
         });
         let commitment = self.commitment(campaign, &draw);
         Ok(PlayView { play, draw, commitment, delivery: delivery.or(owed) })

@@ -84,6 +84,7 @@ impl App {
     ) -> Result<(Campaign, i64), Refusal> {
         let _one_at_a_time = self.campaigns.lock().await;
         let before = self.campaign(id)?;
+        before.sale().ok_or(Rejection::NotFound)?;
         if let Some(done) = self.done_before(key.as_ref())? {
             return Ok((before, done.note));
         }

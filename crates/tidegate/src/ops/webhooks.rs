@@ -14,8 +14,8 @@ use crate::signature::signed;
 
 pub const WEBHOOKS_SCOPE: &str = "webhooks";
 pub const MAX_WEBHOOKS: usize = 100;
-/// Events sent again by one request.
-const REPLAY_MOST: usize = 10_000;
+/// Events looked at by one request to send them again.
+const REPLAY_MOST: u32 = 10_000;
 /// How long the secret before a rotation still signs.
 const OLD_SECRET_LIFE: Duration = Duration::from_secs(24 * 3600);
 /// Characters of a merchant's answer that a winner is shown.
@@ -86,11 +86,12 @@ impl App {
     }
 
     pub async fn delete_webhook(&self, id: WebhookId) -> Result<(), Refusal> {
-        if self.ledger.delete_webhook(id, self.now()).await? {
-            Ok(())
-        } else {
-            Err(Rejection::NotFound.into())
+        if !self.ledger.delete_webhook(id, self.now()).await? {
+            return Err(Rejection::NotFound.into());
         }
+        // Nothing is sent there any more; what was owed goes bit by bit.
+        while self.ledger.drop_deliveries(id).await? > 0 {}
+        Ok(())
     }
 
     /// Signs with a new secret; the old one still signs beside it for a day.
@@ -134,7 +135,7 @@ impl App {
         };
         let body = match self.envelope(&event) {
             Ok(envelope) => envelope.to_string(),
-            Err(refusal) => return Sent::Never { why: refusal.to_string() },
+            Err(refusal) => return unsendable(&refusal),
         };
         let now = self.now();
         let mut secrets: Vec<&[u8]> = vec![&webhook.secret];
@@ -157,13 +158,14 @@ impl App {
         };
         let body = match self.coupon_request(delivery) {
             Ok(body) => body.to_string(),
-            Err(refusal) => return Sent::Never { why: refusal.to_string() },
+            Err(refusal) => return unsendable(&refusal),
         };
         let id = format!("dlv_{}", self.print(delivery.id));
         let mut headers = signed(&id, self.now(), &body, &[&coupons.secret]);
         headers.push(("idempotency-key", id));
         match judged(self.courier.post(Reach::Anybody, &coupons.url, &headers, body).await) {
-            Ok(answer) => Sent::Arrived { content: coupon_code(&answer) },
+            Ok(Answer { body: Some(body), .. }) => Sent::Arrived { content: coupon_code(&body) },
+            Ok(_) => Sent::Down { why: "the merchant's answer broke off".into(), retry_after: None },
             // The merchant's address is ours to mend: it is never given up for a 410.
             Err(Sent::Gone) => Sent::Refused { why: "the merchant answered 410".into() },
             Err(sent) => sent,
@@ -171,8 +173,17 @@ impl App {
     }
 }
 
-fn coupon_code(answer: &Answer) -> Option<String> {
-    let body: serde_json::Value = serde_json::from_slice(&answer.body).ok()?;
+/// What cannot be put together: never, where what it is about is not there; later, where the ledger did not answer.
+fn unsendable(refusal: &Refusal) -> Sent {
+    let why = refusal.to_string();
+    match refusal {
+        Refusal::Rejected(_) => Sent::Never { why },
+        _ => Sent::Down { why, retry_after: None },
+    }
+}
+
+fn coupon_code(body: &[u8]) -> Option<String> {
+    let body: serde_json::Value = serde_json::from_slice(body).ok()?;
     let code = body["code"].as_str()?;
     Some(code.chars().filter(|letter| !letter.is_control()).take(MAX_COUPON).collect())
 }

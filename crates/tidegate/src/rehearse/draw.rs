@@ -15,6 +15,8 @@ use crate::verify::{self, Verified};
 /// How long prizes may take to be given once the draw is closed.
 const DELIVER_WITHIN: Duration = Duration::from_secs(120);
 const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// Prizes that were won or expected less often than this are rare.
+const RARE: f64 = 50.0;
 /// What a normal variable exceeds once in a hundred thousand times.
 const RARELY: f64 = 4.265;
 
@@ -202,12 +204,14 @@ fn prizes_of(draw: &Value, verified: &Verified) -> Vec<PrizeFinding> {
 /// How far what was won is from what was to be expected, given what was left at each play.
 fn chi_squared(verified: &Verified) -> (f64, f64) {
     #[expect(clippy::cast_precision_loss, reason = "counts of plays, far below 2^52")]
-    let terms: Vec<f64> = verified
-        .counts
-        .iter()
-        .filter(|(_, expected)| *expected > 0.0)
-        .map(|(won, expected)| (*won as f64 - expected).powi(2) / expected)
-        .collect();
+    let cells = verified.counts.iter().map(|(won, expected)| (*won as f64, *expected));
+    // Rare prizes together with losing: a few of them say nothing by themselves, and one that runs out after five says less.
+    let (rare, mut cells): (Vec<_>, Vec<_>) =
+        cells.filter(|(_, expected)| *expected > 0.0).partition(|(won, expected)| won.min(*expected) < RARE);
+    if let Some(losing) = cells.last_mut() {
+        *losing = rare.iter().fold(*losing, |sum, cell| (sum.0 + cell.0, sum.1 + cell.1));
+    }
+    let terms: Vec<f64> = cells.iter().map(|(won, expected)| (won - expected).powi(2) / expected).collect();
     let freedom = f64::from(u32::try_from(terms.len()).unwrap_or(u32::MAX).saturating_sub(1).max(1));
     // Wilson and Hilferty: the cube root of chi-squared is nearly normal.
     let spread = 2.0 / (9.0 * freedom);

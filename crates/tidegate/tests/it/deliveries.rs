@@ -217,6 +217,28 @@ async fn a_merchant_who_is_down_is_given_up_in_the_end_and_asked_again_by_an_ope
 }
 
 #[tokio::test]
+async fn a_coupon_that_waited_for_the_close_for_weeks_is_still_tried_for_days() {
+    let merchant = Receiver::start(|_, before| Reply::Status(if before < 3 { 500 } else { 200 })).await;
+    let mut app = TestApp::builder()
+        .with("TIDEGATE__DELIVERIES__COUPON_URL", &merchant.url())
+        .with("TIDEGATE__DELIVERIES__COUPON_SECRET", SECRET)
+        .start()
+        .await;
+    let later = prize("coupon", &json!({"content": "ten-off", "grant": "at_close"}));
+    let weeks = (app.app.now() + Duration::from_secs(21 * 24 * 3600)).to_string();
+    let draw = app.draw(&json!([later]), |terms| terms["ends_at"] = json!(weeks)).await;
+    let mut player = app.buyer().await;
+    let won = played(&mut player, &draw, "").await;
+    app.clock.advance(Duration::from_secs(20 * 24 * 3600));
+    app.step_draw(&draw, "close").await;
+    for _ in 0..4 {
+        app.deliver().await;
+        app.clock.advance(Duration::from_secs(10));
+    }
+    assert_eq!(listed(&mut app, &won).await["state"], "delivered");
+}
+
+#[tokio::test]
 async fn a_poisoned_or_unknown_prize_is_set_aside_and_the_others_are_given() {
     let mut app = TestApp::start().await;
     let draw = app.draw(&json!([text(1_000_000_000, 9)]), |_| {}).await;

@@ -1,11 +1,9 @@
 //! Draws on bad days: bad terms, slow and full disks, kills in the middle of plays and deliveries.
 
 use std::collections::{HashMap, HashSet};
-use std::fs::File;
-use std::io;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use hyper::Method;
@@ -14,9 +12,9 @@ use serde_json::{Value, json};
 use tidegate::client::Client;
 use tidegate::clock::Clock;
 use tidegate::rehearse::server::Server;
-use tidegate_store::intake::journal::disk::{Disk, RealDisk};
 
 use crate::draws::{play, proof, text};
+use crate::faults::SlowDisk;
 use crate::receiver::{Receiver, Reply};
 use crate::support::{ADMIN_KEY, TestApp, program, refused};
 
@@ -105,28 +103,9 @@ async fn plays_with_wrong_input_consume_nothing() {
     assert_eq!(bare.status, 201, "{:?}", bare.body);
 }
 
-/// A disk whose syncs take until they are let go.
-#[derive(Clone, Default)]
-struct StuckDisk(Arc<AtomicBool>);
-
-impl Disk for StuckDisk {
-    fn allocate(&self, path: &Path, bytes: u64) -> io::Result<File> {
-        RealDisk.allocate(path, bytes)
-    }
-    fn write(&self, file: &File, at: u64, bytes: &[u8]) -> io::Result<()> {
-        RealDisk.write(file, at, bytes)
-    }
-    fn sync(&self, file: &File) -> io::Result<()> {
-        while self.0.load(Ordering::SeqCst) {
-            std::thread::sleep(Duration::from_millis(1));
-        }
-        RealDisk.sync(file)
-    }
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn a_play_that_is_not_finished_is_resumed_and_says_nothing_before_it_is_safe() {
-    let disk = StuckDisk::default();
+    let disk = SlowDisk::default();
     let mut app =
         TestApp::builder().on(disk.clone()).with("TIDEGATE__SALES__ANSWER_WITHIN_MS", "100").start().await;
     let draw = app.draw(&json!([text(1_000_000_000, 5)]), |_| {}).await;
@@ -147,6 +126,34 @@ async fn a_play_that_is_not_finished_is_resumed_and_says_nothing_before_it_is_sa
     tokio::time::timeout(Duration::from_secs(5), known).await.expect("it is played in the end");
     let shown = player.get(&format!("/v1/draws/{draw}")).await.unwrap().json();
     assert_eq!((&shown["plays_left"], &shown["prizes"][0]["left"]), (&json!(9), &json!(4)));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_proof_waits_for_plays_that_are_still_being_written() {
+    let disk = SlowDisk::default();
+    let mut app = TestApp::builder().on(disk.clone()).start().await;
+    let draw = app.draw(&json!([text(1_000_000_000, 5)]), |_| {}).await;
+    let mut player = app.buyer().await;
+    disk.0.store(true, Ordering::SeqCst);
+    let playing = tokio::spawn({
+        let draw = draw.clone();
+        async move { play(&mut player, &draw, "last").await }
+    });
+    let counters = format!("/v1/admin/draws/{draw}");
+    while app.operator.get(&counters).await.unwrap().json()["counters"]["queued"] == 0 {
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+    app.step_draw(&draw, "close").await;
+    let reading = tokio::spawn({
+        let (url, draw) = (app.url.clone(), draw.clone());
+        async move { proof(&mut Client::new(&url, None).unwrap(), &draw).await }
+    });
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    assert!(!reading.is_finished(), "the seed is not shown before the last play is in the history");
+    disk.0.store(false, Ordering::SeqCst);
+    assert_eq!(playing.await.unwrap().status, 201);
+    let proof = reading.await.unwrap();
+    assert_eq!((&proof["plays_count"], &proof["plays"][0]["client_seed"]), (&json!(1), &json!("last")));
 }
 
 const SEATS: u32 = 60_000;

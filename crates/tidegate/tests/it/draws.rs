@@ -298,3 +298,36 @@ async fn plays_survive_a_restart_and_seats_go_on() {
     let proof = proof(&mut player, &draw).await;
     assert_eq!(tidegate::verify::proof(&proof.to_string(), None).unwrap().wrong, Vec::<String>::new());
 }
+
+/// Nobody outside can make such an id; inside, a slip must not change what players were promised.
+#[tokio::test]
+async fn a_draw_cannot_be_run_as_a_sale() {
+    let mut app = TestApp::start().await;
+    let draw = app.draw(&json!([text(1, 1)]), |_| {}).await;
+    let campaign = app.app.parse::<tidegate_core::DrawId>(&draw).unwrap().campaign();
+    let as_sale = format!("/v1/admin/sales/{}", app.app.print(campaign));
+    for (step, body) in [("restock", json!({"units": 5})), ("pause", json!({})), ("close", json!({}))] {
+        refused(&app.operator.post(&format!("{as_sale}/{step}"), &body).await.unwrap(), 404, "not_found");
+    }
+    let mut player = app.buyer().await;
+    let order =
+        player.post(&format!("/v1/sales/{}/orders", app.app.print(campaign)), &json!({"quantity": 1})).await;
+    refused(&order.unwrap(), 404, "not_found");
+    assert_eq!(shown(&mut player, &draw).await["seats_left"], 100);
+}
+
+#[tokio::test]
+async fn one_commitment_cannot_be_opened_to_two_tables() {
+    let mut app = TestApp::start().await;
+    let pen = json!({"name": "Pen", "kind": "text", "content": "x", "odds": 900_000_000, "stock": 5});
+    let draw = app.draw(&json!([text(1, 1), pen]), |_| {}).await;
+    let mut player = app.buyer().await;
+    app.step_draw(&draw, "close").await;
+    let mut proof = proof(&mut player, &draw).await;
+    assert_eq!(tidegate::verify::proof(&proof.to_string(), None).unwrap().wrong, Vec::<String>::new());
+    proof["prizes"] = json!([proof["prizes"][0].clone()]);
+    proof["prizes"][0]["name"] = json!("A text\nprize 2 text 900000000 5 Pen");
+    let refusal = tidegate::verify::proof(&proof.to_string(), None).unwrap_err();
+    assert!(refusal.to_string().contains("control characters"), "{refusal}");
+    independent_check(&proof, false);
+}

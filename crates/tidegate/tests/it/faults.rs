@@ -172,7 +172,7 @@ async fn a_backlog_beyond_its_bound_is_busy_not_lost() {
 
 /// A disk whose syncs take until they are let go.
 #[derive(Clone, Default)]
-struct SlowDisk(Arc<AtomicBool>);
+pub(crate) struct SlowDisk(pub(crate) Arc<AtomicBool>);
 
 impl Disk for SlowDisk {
     fn allocate(&self, path: &Path, bytes: u64) -> io::Result<File> {

@@ -8,10 +8,12 @@ use std::time::Duration;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use tidegate_core::draw::PrizeKind;
 use tidegate_core::{
-    Campaign, CampaignId, Claim, DeliveryId, DeliveryState, Moment, PlayId, PrizeNumber, WaitsFor, WebhookId,
+    Campaign, CampaignId, CampaignState, Claim, DeliveryId, DeliveryState, Moment, PlayId, PrizeNumber,
+    WaitsFor, WebhookId,
 };
 
 use super::SqliteLedger;
+use super::connection::explain;
 use super::events::{Told, tell};
 use super::rows::{broken, id, moment, sql, word};
 use crate::ledger::{Actor, Delivery, LedgerError, Page, Target};
@@ -55,13 +57,14 @@ pub(super) fn owe_prize(
     now: Moment,
 ) -> rusqlite::Result<()> {
     let prize = campaign.draw().and_then(|draw| draw.prize(number)).ok_or_else(|| broken("no such prize"))?;
-    let waits_for = prize.waits_for();
+    let waits_for = prize.waits_for(campaign.state == CampaignState::Closed);
     let target = if prize.kind == PrizeKind::Coupon { Target::Merchant } else { Target::Here };
     let state = if waits_for.is_some() { DeliveryState::Waiting } else { DeliveryState::New };
     let play = sql(claim.id.raw());
     tx.prepare_cached(
-        "INSERT INTO delivery (target, lane, kind, campaign, play, state, waits_for, due_at, created_at, updated_at)
-         VALUES (?1, ?2, ?3, ?4, ?2, ?5, ?6, ?7, ?7, ?7)",
+        "INSERT INTO delivery (target, lane, kind, campaign, play, state, waits_for, due_at, open_since, created_at,
+                               updated_at)
+         VALUES (?1, ?2, ?3, ?4, ?2, ?5, ?6, ?7, ?7, ?7, ?7)",
     )?
     .execute(params![
         target.raw(),
@@ -79,12 +82,27 @@ pub(super) fn owe_prize(
 const RELEASE: &str = "UPDATE delivery SET
          state = CASE WHEN kind = 'goods' AND address IS NULL THEN 'waiting' ELSE 'new' END,
          waits_for = CASE WHEN kind = 'goods' AND address IS NULL THEN 'address' END,
-         due_at = ?1, updated_at = ?1 WHERE state = 'waiting' AND ";
+         due_at = ?1, open_since = ?1, updated_at = ?1 WHERE state = 'waiting' AND ";
 
-fn release_closed(tx: &Connection, now: Moment, most: u32) -> rusqlite::Result<usize> {
-    let which = "id IN (SELECT delivery.id FROM delivery JOIN campaign ON campaign.id = delivery.campaign
-         WHERE delivery.state = 'waiting' AND waits_for = 'close' AND campaign.state = 'closed' LIMIT ?2)";
-    tx.prepare_cached(&[RELEASE, which].concat())?.execute(params![now.millis(), most])
+/// The closed draw, if there is one, whose waiting prizes are still to be let go.
+fn unreleased(connection: &Connection) -> rusqlite::Result<Option<i64>> {
+    connection
+        .prepare_cached(
+            "SELECT draw.campaign FROM draw JOIN campaign ON campaign.id = draw.campaign
+             WHERE released = 0 AND campaign.state = 'closed' LIMIT 1",
+        )?
+        .query_row([], |row| row.get(0))
+        .optional()
+}
+
+/// Lets some prizes of a closed draw go, or notes that all are gone.
+fn release_closed(tx: &Connection, now: Moment, most: u32) -> rusqlite::Result<()> {
+    let Some(draw) = unreleased(tx)? else { return Ok(()) };
+    let which = "id IN (SELECT id FROM delivery WHERE campaign = ?2 AND state = 'waiting' AND waits_for = 'close' LIMIT ?3)";
+    if tx.prepare_cached(&[RELEASE, which].concat())?.execute(params![now.millis(), draw, most])? == 0 {
+        tx.execute("UPDATE draw SET released = 1 WHERE campaign = ?", [draw])?;
+    }
+    Ok(())
 }
 
 fn by_id(connection: &Connection, id: DeliveryId) -> rusqlite::Result<Option<Delivery>> {
@@ -114,6 +132,7 @@ fn delivery(row: &Row<'_>) -> rusqlite::Result<Delivery> {
         waits_for: row.get::<_, Option<String>>("waits_for")?.as_deref().and_then(WaitsFor::parse),
         tries: row.get("tries")?,
         due_at: moment(row, "due_at")?,
+        open_since: moment(row, "open_since")?,
         error: row.get("error")?,
         content: row.get("content")?,
         address: row.get("address")?,
@@ -174,6 +193,14 @@ fn tried(tx: &Connection, delivery: &Delivery, tried: Tried, now: Moment) -> rus
              AND lane = (SELECT lane FROM delivery WHERE id = ?2)",
         )?
         .execute(params![delivery.target.raw(), sql(delivery.id.raw()), due_at.millis()])?;
+    }
+    if changed == 1 && state != DeliveryState::Failed {
+        // Its turn is over: the next in its lane need not wait any longer.
+        tx.prepare_cached(
+            "UPDATE delivery SET due_at = min(due_at, ?3) WHERE target = ?1 AND state IN ('new', 'failed')
+             AND lane = (SELECT lane FROM delivery WHERE id = ?2)",
+        )?
+        .execute(params![delivery.target.raw(), sql(delivery.id.raw()), now.millis()])?;
     }
     let kind = match state {
         DeliveryState::Delivered => "prize.delivered",
@@ -247,6 +274,8 @@ pub(super) fn give_due(tx: &Connection, now: Moment, most: u32) -> rusqlite::Res
         tx.execute_batch("SAVEPOINT prize")?;
         match give(tx, delivery, now).and_then(|outcome| tried(tx, delivery, outcome, now)) {
             Ok(()) => tx.execute_batch("RELEASE prize")?,
+            // A full disk is nobody's fault: all of them are tried again.
+            Err(error) if !matches!(explain(&error), LedgerError::Unexpected(_)) => return Err(error),
             Err(error) => {
                 tx.execute_batch("ROLLBACK TO prize; RELEASE prize")?;
                 tried(tx, delivery, Tried::Dead { error: error.to_string() }, now)?;
@@ -264,8 +293,8 @@ pub struct DeliveryFilter {
 }
 
 impl SqliteLedger {
-    /// Lets prizes go that waited for their draw to close; how many.
-    pub async fn release_closed(&self, now: Moment, most: u32) -> Result<usize, LedgerError> {
+    /// Lets some prizes go that waited for their draw to close.
+    pub async fn release_closed(&self, now: Moment, most: u32) -> Result<(), LedgerError> {
         self.writer.write(move |tx| release_closed(tx, now, most)).await
     }
 
@@ -292,14 +321,7 @@ impl SqliteLedger {
     }
 
     pub fn is_release_due(&self) -> Result<bool, LedgerError> {
-        self.read(|connection| {
-            connection
-                .prepare_cached(
-                    "SELECT 1 FROM delivery JOIN campaign ON campaign.id = delivery.campaign
-                     WHERE delivery.state = 'waiting' AND waits_for = 'close' AND campaign.state = 'closed' LIMIT 1",
-                )?
-                .exists([])
-        })
+        self.read(|connection| Ok(unreleased(connection)?.is_some()))
     }
 
     pub async fn delivery_tried(
@@ -341,8 +363,8 @@ impl SqliteLedger {
     }
 
     /// How many of a draw's prizes are in which state.
-    pub fn count_deliveries(&self, draw: CampaignId) -> Result<Vec<(DeliveryState, u32)>, LedgerError> {
-        self.read(|connection| {
+    pub async fn count_deliveries(&self, draw: CampaignId) -> Result<Vec<(DeliveryState, u32)>, LedgerError> {
+        self.scan(move |connection| {
             connection
                 .prepare_cached(
                     "SELECT state, count(*) AS rows FROM delivery WHERE campaign = ? GROUP BY state",
@@ -352,14 +374,14 @@ impl SqliteLedger {
                 })?
                 .collect()
         })
+        .await
     }
 
     /// An operator has it tried again, now; `false` if there is nothing to try.
     pub async fn retry_delivery(&self, id: DeliveryId, now: Moment) -> Result<bool, LedgerError> {
         self.by_operator(id, now, "delivery.retried", |tx, raw, now| {
             tx.execute(
-                "UPDATE delivery SET state = 'new', tries = 0, due_at = ?2, created_at = CASE WHEN state = 'dead' THEN ?2
-                 ELSE created_at END, updated_at = ?2 WHERE id = ?1 AND (state IN ('failed', 'dead')
+                "UPDATE delivery SET state = 'new', tries = 0, due_at = ?2, open_since = ?2, updated_at = ?2 WHERE id = ?1 AND (state IN ('failed', 'dead')
                  OR (state = 'delivered' AND event IS NOT NULL))",
                 params![raw, now.millis()],
             )
@@ -428,13 +450,13 @@ impl SqliteLedger {
             .await
     }
 
-    /// Forgets deliveries of events that arrived before `before`; prizes are kept.
+    /// Forgets deliveries of events that arrived or were given up before `before`; prizes are kept.
     pub async fn forget_deliveries(&self, before: Moment) -> Result<usize, LedgerError> {
         self.writer
             .write(move |tx| {
                 tx.execute(
-                    "DELETE FROM delivery WHERE id IN (SELECT id FROM delivery WHERE state = 'delivered'
-                     AND event IS NOT NULL AND updated_at < ? LIMIT 10000)",
+                    "DELETE FROM delivery WHERE id IN (SELECT id FROM delivery WHERE state IN ('delivered', 'dead')
+                     AND event IS NOT NULL AND updated_at < ? LIMIT 5000)",
                     [before.millis()],
                 )
             })

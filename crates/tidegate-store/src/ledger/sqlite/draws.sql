@@ -53,8 +53,11 @@ CREATE TABLE draw (
     seed     BLOB NOT NULL CHECK (length(seed) = 32),
     -- How many plays the history has, and its hash: committed with the plays.
     plays    INTEGER NOT NULL DEFAULT 0,
-    hash     BLOB NOT NULL CHECK (length(hash) = 32)
+    hash     BLOB NOT NULL CHECK (length(hash) = 32),
+    -- Prizes that waited for the close were let go; plays recorded after it do not wait.
+    released INTEGER NOT NULL DEFAULT 0
 ) STRICT;
+CREATE INDEX draw_unreleased ON draw (campaign) WHERE released = 0;
 
 CREATE TABLE prize (
     campaign    INTEGER NOT NULL REFERENCES draw (campaign),
@@ -143,6 +146,8 @@ CREATE TABLE delivery (
     waits_for  TEXT,
     tries      INTEGER NOT NULL DEFAULT 0,
     due_at     INTEGER NOT NULL,
+    -- Since when it can be tried: it is given up so long after this.
+    open_since INTEGER NOT NULL,
     error      TEXT,
     content    TEXT,
     address    TEXT,
@@ -155,4 +160,6 @@ CREATE INDEX delivery_due ON delivery (target, due_at) WHERE state IN ('new', 'f
 CREATE INDEX delivery_lane ON delivery (target, lane, id) WHERE state IN ('new', 'failed');
 CREATE INDEX delivery_by_state ON delivery (state, id);
 CREATE INDEX delivery_waiting ON delivery (campaign) WHERE state = 'waiting' AND waits_for = 'close';
-CREATE INDEX delivery_of_campaign ON delivery (campaign) WHERE campaign IS NOT NULL;
+CREATE INDEX delivery_of_campaign ON delivery (campaign, state) WHERE campaign IS NOT NULL;
+-- What is forgotten after a while.
+CREATE INDEX delivery_over ON delivery (updated_at) WHERE state IN ('delivered', 'dead') AND event IS NOT NULL;

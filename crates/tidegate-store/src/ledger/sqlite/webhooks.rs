@@ -12,6 +12,9 @@ use super::remembered::remember;
 use super::rows::{id, moment, sql, word};
 use crate::ledger::{Actor, LedgerError, Remember};
 
+/// What concerns nobody but operators: webhooks telling of webhooks would never end.
+const INTERNAL: &[&str] = &["webhook.", "delivery.", "buyers."];
+
 #[derive(Clone, PartialEq, Eq)]
 pub struct Webhook {
     pub id: WebhookId,
@@ -30,10 +33,12 @@ pub struct Webhook {
 impl Webhook {
     /// Whether it wants to hear of events of this kind.
     pub fn wants(&self, kind: &str) -> bool {
-        self.events.iter().any(|wanted| match wanted.strip_suffix('*') {
-            Some(prefix) => kind.starts_with(prefix),
-            None => wanted == kind,
-        })
+        let ours = INTERNAL.iter().any(|noun| kind.starts_with(noun));
+        !ours
+            && self.events.iter().any(|wanted| match wanted.strip_suffix('*') {
+                Some(prefix) => kind.starts_with(prefix),
+                None => wanted == kind,
+            })
     }
 }
 
@@ -62,6 +67,18 @@ fn all(connection: &Connection) -> rusqlite::Result<Vec<Webhook>> {
     connection.prepare_cached("SELECT * FROM webhook ORDER BY id DESC")?.query_map([], webhook)?.collect()
 }
 
+/// A webhook hears of nothing from before this; nor does the fan-out look at it, if nobody else listens.
+fn from_now_on(tx: &Connection, webhook: WebhookId) -> rusqlite::Result<()> {
+    let id = sql(webhook.raw());
+    tx.execute("UPDATE webhook SET after = (SELECT coalesce(max(id), 0) FROM outbox) WHERE id = ?", [id])?;
+    tx.execute(
+        "UPDATE fanned_out SET event = (SELECT coalesce(max(id), 0) FROM outbox)
+         WHERE NOT EXISTS (SELECT 1 FROM webhook WHERE disabled IS NULL AND id <> ?)",
+        [id],
+    )?;
+    Ok(())
+}
+
 fn told(webhook: WebhookId, kind: &str) -> Told<'_> {
     Told { kind, campaign: None, subject: webhook.raw(), detail: None }
 }
@@ -69,10 +86,13 @@ fn told(webhook: WebhookId, kind: &str) -> Told<'_> {
 /// Owes the event to a webhook; what was owed before is owed again.
 fn owe(tx: &Connection, webhook: &Webhook, event: &Event, now: Moment) -> rusqlite::Result<()> {
     tx.prepare_cached(
-        "INSERT INTO delivery (target, lane, kind, event, state, due_at, created_at, updated_at)
-         VALUES (?1, ?2, 'webhook', ?3, 'new', ?4, ?4, ?4)
+        "INSERT INTO delivery (target, lane, kind, event, state, due_at, open_since, created_at, updated_at)
+         VALUES (?1, ?2, 'webhook', ?3, 'new',
+                 -- Behind one that failed it waits as long, so that looking for what is due does not find it in vain.
+                 max(?4, coalesce((SELECT max(due_at) FROM delivery WHERE target = ?1 AND lane = ?2 AND state = 'failed'
+                                   AND state IN ('new', 'failed')), 0)), ?4, ?4, ?4)
          ON CONFLICT (target, event) WHERE event IS NOT NULL
-         DO UPDATE SET state = 'new', tries = 0, due_at = ?4, created_at = ?4, updated_at = ?4",
+         DO UPDATE SET state = 'new', tries = 0, due_at = ?4, open_since = ?4, updated_at = ?4",
     )?
     .execute(params![sql(webhook.id.raw()), sql(event.subject), sql(event.id), now.millis()])?;
     Ok(())
@@ -84,10 +104,7 @@ fn fan_out(tx: &Connection, now: Moment, most: u32) -> rusqlite::Result<usize> {
         .prepare_cached("SELECT * FROM webhook WHERE disabled IS NULL")?
         .query_map([], |row| Ok((webhook(row)?, id(row, "after")?)))?
         .collect::<rusqlite::Result<_>>()?;
-    if webhooks.is_empty() {
-        tx.execute("UPDATE fanned_out SET event = (SELECT coalesce(max(id), 0) FROM outbox)", [])?;
-        return Ok(0);
-    }
+    let most = most / u32::try_from(webhooks.len()).unwrap_or(u32::MAX).max(1) + 1;
     let from: u64 =
         tx.prepare_cached("SELECT event FROM fanned_out")?.query_row([], |row| id(row, "event"))?;
     let events: Vec<Event> = tx
@@ -124,7 +141,7 @@ impl SqliteLedger {
                 let now = webhook.created_at;
                 tx.execute(
                     "INSERT INTO webhook (id, url, events, secret, after, created_at, updated_at)
-                     VALUES (?1, ?2, ?3, ?4, (SELECT coalesce(max(id), 0) FROM outbox), ?5, ?5)",
+                     VALUES (?1, ?2, ?3, ?4, 0, ?5, ?5)",
                     params![
                         sql(webhook.id.raw()),
                         webhook.url,
@@ -133,23 +150,35 @@ impl SqliteLedger {
                         now.millis()
                     ],
                 )?;
+                from_now_on(tx, webhook.id)?;
                 remember(tx, key, webhook.id.raw(), 0, now)?;
                 tell(tx, Actor::Operator, now, told(webhook.id, "webhook.created"))
             })
             .await
     }
 
-    /// Removes it with everything that is owed to it; `false` if there is none.
+    /// Removes it; `false` if there is none. What is owed to it is to be dropped.
     pub async fn delete_webhook(&self, id: WebhookId, now: Moment) -> Result<bool, LedgerError> {
         self.writer
             .write(move |tx| {
-                let raw = sql(id.raw());
-                tx.execute("DELETE FROM delivery WHERE target = ?", [raw])?;
-                let deleted = tx.execute("DELETE FROM webhook WHERE id = ?", [raw])? == 1;
+                let deleted = tx.execute("DELETE FROM webhook WHERE id = ?", [sql(id.raw())])? == 1;
                 if deleted {
                     tell(tx, Actor::Operator, now, told(id, "webhook.deleted"))?;
                 }
                 Ok(deleted)
+            })
+            .await
+    }
+
+    /// Drops some of what was owed to a webhook that is gone; how many.
+    pub async fn drop_deliveries(&self, webhook: WebhookId) -> Result<usize, LedgerError> {
+        self.writer
+            .write(move |tx| {
+                tx.execute(
+                    "DELETE FROM delivery WHERE id IN (SELECT id FROM delivery WHERE target = ? AND event IS NOT NULL
+                     LIMIT 5000)",
+                    [sql(webhook.raw())],
+                )
             })
             .await
     }
@@ -198,6 +227,9 @@ impl SqliteLedger {
                         params![raw, disabled, now.millis()],
                     )?;
                 }
+                if changed && disabled.is_none() {
+                    from_now_on(tx, id)?;
+                }
                 if changed {
                     let kind = if disabled.is_some() { "webhook.disabled" } else { "webhook.enabled" };
                     tell(tx, by, now, told(id, kind))?;
@@ -207,13 +239,14 @@ impl SqliteLedger {
             .await
     }
 
-    /// Owes up to `most` events after the one of this number again; how many, and the number of the last.
+    /// Looks at up to `most` events after the one of this number and owes those again that are wanted; how many, and the
+    /// number of the last looked at.
     pub async fn replay_events(
         &self,
         id: WebhookId,
         after: u64,
         now: Moment,
-        most: usize,
+        most: u32,
     ) -> Result<(usize, u64), LedgerError> {
         self.writer
             .write_alone(move |tx| {
@@ -225,15 +258,12 @@ impl SqliteLedger {
                     return Ok((0, after));
                 };
                 let mut select = tx.prepare_cached(
-                    "SELECT * FROM outbox WHERE id > ? AND id <= (SELECT event FROM fanned_out) ORDER BY id",
+                    "SELECT * FROM outbox WHERE id > ? AND id <= (SELECT event FROM fanned_out) ORDER BY id LIMIT ?",
                 )?;
-                let mut rows = select.query([sql(after)])?;
+                let mut rows = select.query(params![sql(after), most])?;
                 let (mut owed, mut last) = (0, after);
                 while let Some(row) = rows.next()? {
                     let event = event(row)?;
-                    if owed == most {
-                        break;
-                    }
                     last = event.id;
                     if webhook.wants(&event.kind) {
                         owe(tx, &webhook, &event, now)?;
@@ -249,7 +279,10 @@ impl SqliteLedger {
     pub fn is_fan_out_due(&self) -> Result<bool, LedgerError> {
         self.read(|connection| {
             connection
-                .prepare_cached("SELECT 1 FROM outbox WHERE id > (SELECT event FROM fanned_out) LIMIT 1")?
+                .prepare_cached(
+                    "SELECT 1 FROM outbox WHERE id > (SELECT event FROM fanned_out)
+                     AND EXISTS (SELECT 1 FROM webhook WHERE disabled IS NULL) LIMIT 1",
+                )?
                 .exists([])
         })
     }
