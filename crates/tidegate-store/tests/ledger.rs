@@ -7,10 +7,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
+use tidegate_core::WebhookId;
 use tidegate_store::conformance::{CAMPAIGN, NOW, campaign, claim, item};
 use tidegate_store::data_dir::{DataDir, DataDirError};
-use tidegate_store::ledger::sqlite::{Observer, SqliteLedger, SqliteOptions, Unobserved};
-use tidegate_store::ledger::{Ledger, LedgerError, Recorded};
+use tidegate_store::ledger::sqlite::{Observer, SqliteLedger, SqliteOptions, Tried, Unobserved, Webhook};
+use tidegate_store::ledger::{Ledger, LedgerError, Recorded, Target};
 
 fn options(directory: &Path) -> SqliteOptions {
     SqliteOptions { path: directory.join("ledger.db"), readers: 1, cache_mb: 4, max_mb: None }
@@ -170,4 +171,51 @@ async fn a_ledger_of_the_first_version_is_migrated() {
     assert_eq!((audit.violations, audit.tally.awaiting_payment), (vec![], 2));
     assert_eq!(ledger.campaign(CAMPAIGN).unwrap().unwrap().sale().unwrap().price.amount, 9900);
     assert_eq!(ledger.fan_out(NOW, 10).await.unwrap(), 1, "only what happened since is looked at");
+}
+
+/// One lane at a time, held back behind a failure, forgotten when it is long over.
+#[tokio::test]
+async fn events_go_one_after_the_other_in_their_lane_and_are_forgotten_in_the_end() {
+    let directory = tempfile::tempdir().unwrap();
+    let ledger = SqliteLedger::open(&options(directory.path()), Box::new(Unobserved)).unwrap();
+    let id = WebhookId::from_raw(5);
+    let webhook = Webhook {
+        id,
+        url: "https://shop.example/".into(),
+        events: vec!["*".into()],
+        secret: vec![1; 32],
+        old_secret: None,
+        disabled: None,
+        created_at: NOW,
+        updated_at: NOW,
+    };
+    ledger.create_webhook(webhook, None).await.unwrap();
+    ledger.create_item(item(), None).await.unwrap();
+    ledger.update_item(item()).await.unwrap();
+    assert!(ledger.is_fan_out_due().unwrap());
+    assert_eq!(
+        ledger.fan_out(NOW, 10).await.unwrap(),
+        3,
+        "the webhook's own creation is looked at, and not sent"
+    );
+    let target = Target::Webhook(id);
+    let lease = Duration::from_secs(10);
+    let take = async |now| ledger.take_deliveries(target, now, lease, 10).await.unwrap();
+    let first = take(NOW).await;
+    assert_eq!(first.len(), 1, "two events of one item, one lane");
+    assert_eq!(take(NOW).await, [], "it is leased");
+    let later = NOW + Duration::from_secs(60);
+    let failed = Tried::Failed { error: "500".into(), due_at: later };
+    ledger.delivery_tried(first[0].clone(), failed, NOW).await.unwrap();
+    ledger.update_item(item()).await.unwrap();
+    ledger.fan_out(NOW, 10).await.unwrap();
+    assert!(!ledger.is_due(target, NOW + Duration::from_secs(59)).unwrap(), "those behind it wait as long");
+    let mut events = Vec::new();
+    while let Some(next) = take(later).await.pop() {
+        events.extend(next.event);
+        ledger.delivery_tried(next, Tried::Delivered { content: None }, later).await.unwrap();
+    }
+    assert!(events.len() == 3 && events.is_sorted(), "{events:?}");
+    assert_eq!(ledger.forget_deliveries(later).await.unwrap(), 0);
+    assert_eq!(ledger.forget_deliveries(later + Duration::from_millis(1)).await.unwrap(), 3);
 }

@@ -98,7 +98,8 @@ fn unreleased(connection: &Connection) -> rusqlite::Result<Option<i64>> {
 /// Lets some prizes of a closed draw go, or notes that all are gone.
 fn release_closed(tx: &Connection, now: Moment, most: u32) -> rusqlite::Result<()> {
     let Some(draw) = unreleased(tx)? else { return Ok(()) };
-    let which = "id IN (SELECT id FROM delivery WHERE campaign = ?2 AND state = 'waiting' AND waits_for = 'close' LIMIT ?3)";
+    let which = "id IN (SELECT id FROM delivery INDEXED BY delivery_waiting
+         WHERE campaign = ?2 AND state = 'waiting' AND waits_for = 'close' LIMIT ?3)";
     if tx.prepare_cached(&[RELEASE, which].concat())?.execute(params![now.millis(), draw, most])? == 0 {
         tx.execute("UPDATE draw SET released = 1 WHERE campaign = ?", [draw])?;
     }
@@ -455,7 +456,8 @@ impl SqliteLedger {
         self.writer
             .write(move |tx| {
                 tx.execute(
-                    "DELETE FROM delivery WHERE id IN (SELECT id FROM delivery WHERE state IN ('delivered', 'dead')
+                    "DELETE FROM delivery WHERE id IN (SELECT id FROM delivery INDEXED BY delivery_over
+                     WHERE state IN ('delivered', 'dead')
                      AND event IS NOT NULL AND updated_at < ? LIMIT 5000)",
                     [before.millis()],
                 )

@@ -89,8 +89,8 @@ fn owe(tx: &Connection, webhook: &Webhook, event: &Event, now: Moment) -> rusqli
         "INSERT INTO delivery (target, lane, kind, event, state, due_at, open_since, created_at, updated_at)
          VALUES (?1, ?2, 'webhook', ?3, 'new',
                  -- Behind one that failed it waits as long, so that looking for what is due does not find it in vain.
-                 max(?4, coalesce((SELECT max(due_at) FROM delivery WHERE target = ?1 AND lane = ?2 AND state = 'failed'
-                                   AND state IN ('new', 'failed')), 0)), ?4, ?4, ?4)
+                 max(?4, coalesce((SELECT max(due_at) FROM delivery INDEXED BY delivery_lane WHERE target = ?1
+                                   AND lane = ?2 AND state = 'failed' AND state IN ('new', 'failed')), 0)), ?4, ?4, ?4)
          ON CONFLICT (target, event) WHERE event IS NOT NULL
          DO UPDATE SET state = 'new', tries = 0, due_at = ?4, open_since = ?4, updated_at = ?4",
     )?
