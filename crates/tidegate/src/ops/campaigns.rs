@@ -50,6 +50,14 @@ pub struct Counters {
 }
 
 impl App {
+    /// Its id as the outside knows it.
+    pub fn print_campaign(&self, campaign: &Campaign) -> String {
+        match campaign.kind {
+            Kind::Sale(_) => self.print(campaign.id),
+            Kind::Draw(_) => self.print(campaign.id.as_draw()),
+        }
+    }
+
     pub fn campaign(&self, id: CampaignId) -> Result<Campaign, Refusal> {
         if let Some(campaign) = self.book.find(id) {
             return Ok(campaign.as_ref().clone());
@@ -117,7 +125,8 @@ impl App {
             let now = self.now();
             if now >= campaign.window.ends_at {
                 if let Err(refusal) = self.step(campaign.id, Step::Close, Actor::Clock, None).await {
-                    tracing::warn!(campaign = campaign.id.raw(), %refusal, "a campaign could not be closed at its end");
+                    let id = self.print_campaign(&campaign);
+                    tracing::warn!(id, kind = campaign.kind.noun(), %refusal, "a campaign could not be closed at its end");
                 }
                 continue;
             }
@@ -138,9 +147,10 @@ impl App {
         let _one_at_a_time = self.campaigns.lock().await;
         self.ledger.announce_opening(id, now).await?;
         if let Some(campaign) = self.ledger.campaign(id)? {
+            let id = self.print_campaign(&campaign);
+            tracing::info!(id, kind = campaign.kind.noun(), "a campaign has opened");
             self.book.enter(campaign);
         }
-        tracing::info!(campaign = id.raw(), "a campaign has opened");
         Ok(())
     }
 
