@@ -48,6 +48,11 @@ impl Dealer {
         dealer
     }
 
+    /// The prize behind every seat, 0 for none; empty unless it is a deck.
+    pub fn deck(&self) -> &[PrizeNumber] {
+        &self.deck
+    }
+
     /// What `seat` wins for a player who brought `client_seed`, with so many `left` of each prize.
     pub fn outcome(&self, seat: Slot, client_seed: &str, left: &[u32]) -> Option<PrizeNumber> {
         if self.strategy == Strategy::Deck {

@@ -4,6 +4,7 @@
 //! and that following the same stock log twice changes nothing. `conformance::gate` holds them to it.
 
 pub mod memory;
+pub mod redis;
 
 use std::future::Future;
 

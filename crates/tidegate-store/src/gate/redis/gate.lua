@@ -1,0 +1,448 @@
+-- The gate's rules: the core's pool, as one script. Every operation is atomic; a rejection changes nothing.
+--
+-- KEYS  1 pool      hash: epoch version door top next applied, passes (last spent returned), a draw's table
+--       2 returned  sorted set: free slots below next
+--       3 users     hash: units held, by user
+--       4 passes    hash: the outstanding pass of each user, "number expires"
+--       5 issued    sorted set: "number user" by number, the order of issue
+--       6 intake    stream: claims on their way to the ledger
+--       7 deck      string: a deck's prize behind every seat, one byte each
+-- ARGV  1 operation, then its own. Users and ids are strings: a Lua number has 53 bits.
+
+local POOL, RETURNED, USERS, PASSES, ISSUED, INTAKE, DECK = unpack(KEYS)
+local ODDS_TOTAL = 1000000000
+
+-- SHA-256, for a draw's outcomes. The server offers SHA-1 only.
+
+local band, bor, bxor, bnot = bit.band, bit.bor, bit.bxor, bit.bnot
+local rshift, lshift, ror, tobit = bit.rshift, bit.lshift, bit.ror, bit.tobit
+
+local K = {
+  0x428a2f98, 0x71374491, 0xb5c0fbcf, 0xe9b5dba5, 0x3956c25b, 0x59f111f1, 0x923f82a4, 0xab1c5ed5,
+  0xd807aa98, 0x12835b01, 0x243185be, 0x550c7dc3, 0x72be5d74, 0x80deb1fe, 0x9bdc06a7, 0xc19bf174,
+  0xe49b69c1, 0xefbe4786, 0x0fc19dc6, 0x240ca1cc, 0x2de92c6f, 0x4a7484aa, 0x5cb0a9dc, 0x76f988da,
+  0x983e5152, 0xa831c66d, 0xb00327c8, 0xbf597fc7, 0xc6e00bf3, 0xd5a79147, 0x06ca6351, 0x14292967,
+  0x27b70a85, 0x2e1b2138, 0x4d2c6dfc, 0x53380d13, 0x650a7354, 0x766a0abb, 0x81c2c92e, 0x92722c85,
+  0xa2bfe8a1, 0xa81a664b, 0xc24b8b70, 0xc76c51a3, 0xd192e819, 0xd6990624, 0xf40e3585, 0x106aa070,
+  0x19a4c116, 0x1e376c08, 0x2748774c, 0x34b0bcb5, 0x391c0cb3, 0x4ed8aa4a, 0x5b9cca4f, 0x682e6ff3,
+  0x748f82ee, 0x78a5636f, 0x84c87814, 0x8cc70208, 0x90befffa, 0xa4506ceb, 0xbef9a3f7, 0xc67178f2,
+}
+local IV = {
+  0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a, 0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19,
+}
+
+-- The state after one more block of 64 bytes.
+local function compress(state, block)
+  local w = {}
+  for i = 1, 16 do
+    local a, b, c, d = block:byte(4 * i - 3, 4 * i)
+    w[i] = bor(lshift(a, 24), lshift(b, 16), lshift(c, 8), d)
+  end
+  for i = 17, 64 do
+    local x, y = w[i - 15], w[i - 2]
+    local s0 = bxor(ror(x, 7), ror(x, 18), rshift(x, 3))
+    local s1 = bxor(ror(y, 17), ror(y, 19), rshift(y, 10))
+    w[i] = tobit(w[i - 16] + s0 + w[i - 7] + s1)
+  end
+  local a, b, c, d, e, f, g, h = unpack(state)
+  for i = 1, 64 do
+    local s1 = bxor(ror(e, 6), ror(e, 11), ror(e, 25))
+    local t1 = h + s1 + bxor(band(e, f), band(bnot(e), g)) + K[i] + w[i]
+    local s0 = bxor(ror(a, 2), ror(a, 13), ror(a, 22))
+    local t2 = s0 + bxor(band(a, b), band(a, c), band(b, c))
+    h, g, f, e, d, c, b, a = g, f, e, tobit(d + t1), c, b, a, tobit(t1 + t2)
+  end
+  local s = state
+  return {
+    tobit(s[1] + a), tobit(s[2] + b), tobit(s[3] + c), tobit(s[4] + d), tobit(s[5] + e), tobit(s[6] + f),
+    tobit(s[7] + g), tobit(s[8] + h),
+  }
+end
+
+-- The digest of a message behind one block that `state` has taken in already.
+local function finish(state, message)
+  local bits = (64 + #message) * 8
+  local padded = message .. "\128" .. string.rep("\0", (55 - #message) % 64) .. string.rep("\0", 4)
+  padded = padded .. string.char(rshift(bits, 24), band(rshift(bits, 16), 255), band(rshift(bits, 8), 255), band(bits, 255))
+  for at = 1, #padded, 64 do
+    state = compress(state, padded:sub(at, at + 63))
+  end
+  return state
+end
+
+local function masked(key, mask)
+  local bytes = {}
+  for i = 1, 64 do
+    bytes[i] = string.char(bxor(key:byte(i) or 0, mask))
+  end
+  return table.concat(bytes)
+end
+
+local function text(state)
+  local bytes = {}
+  for i = 1, 8 do
+    local word = state[i]
+    bytes[i] = string.char(band(rshift(word, 24), 255), band(rshift(word, 16), 255), band(rshift(word, 8), 255), band(word, 255))
+  end
+  return table.concat(bytes)
+end
+
+-- What deals a draw's prizes; read once a call.
+local dealer
+
+local function read_dealer()
+  local strategy = redis.call("HGET", POOL, "strategy")
+  if not strategy then
+    return nil
+  end
+  local seed, prizes = unpack(redis.call("HMGET", POOL, "seed", "prizes"))
+  local read = { strategy = strategy, odds = {}, left = {} }
+  for i = 1, tonumber(prizes) do
+    read.odds[i] = tonumber(redis.call("HGET", POOL, "odds:" .. i))
+    read.left[i] = tonumber(redis.call("HGET", POOL, "left:" .. i))
+  end
+  read.inner = compress(IV, masked(seed, 0x36))
+  read.outer = compress(IV, masked(seed, 0x5c))
+  return read
+end
+
+-- A number below `bound`, each as likely as the others: docs/fairness.md.
+local function number(label, bound)
+  local two64 = 1
+  for _ = 1, 4 do
+    two64 = two64 * 65536 % bound
+  end
+  local turn = 0
+  while true do
+    local mac = finish(dealer.outer, text(finish(dealer.inner, label .. "\n" .. turn)))
+    local high, low = mac[1] % 4294967296, mac[2] % 4294967296
+    -- Above the greatest multiple of the bound: counted from the end there are fewer than 2^64 mod bound of these.
+    if not (high == 4294967295 and 4294967295 - low < two64) then
+      local rest = 0
+      for _, chunk in ipairs({ math.floor(high / 65536), high % 65536, math.floor(low / 65536), low % 65536 }) do
+        rest = (rest * 65536 + chunk) % bound
+      end
+      return rest
+    end
+    turn = turn + 1
+  end
+end
+
+-- What the seat wins, 0 for nothing; it is taken.
+local function deal(seat, client_seed)
+  local won = 0
+  if dealer.strategy == "deck" then
+    won = redis.call("GETRANGE", DECK, seat - 1, seat - 1):byte() or 0
+  else
+    local whole, bound = dealer.strategy == "whole", ODDS_TOTAL
+    for i, odds in ipairs(dealer.odds) do
+      if whole and dealer.left[i] == 0 then
+        bound = bound - odds
+      end
+    end
+    if bound > 0 then
+      local drawn = number("play\n" .. seat .. "\n" .. client_seed, bound)
+      for i, odds in ipairs(dealer.odds) do
+        if not (whole and dealer.left[i] == 0) then
+          if drawn < odds then
+            won = dealer.left[i] > 0 and i or 0
+            break
+          end
+          drawn = drawn - odds
+        end
+      end
+    end
+  end
+  if won > 0 then
+    dealer.left[won] = dealer.left[won] - 1
+    redis.call("HINCRBY", POOL, "left:" .. won, -1)
+  end
+  return won
+end
+
+-- The pool.
+
+local function pool()
+  local values = redis.call("HMGET", POOL, "epoch", "version", "door", "top", "next", "applied")
+  if not values[1] then
+    return nil
+  end
+  local read = { epoch = tonumber(values[1]), version = tonumber(values[2]), door = values[3] }
+  read.top, read.next, read.applied = tonumber(values[4]), tonumber(values[5]), tonumber(values[6])
+  read.returned = redis.call("ZCARD", RETURNED)
+  return read
+end
+
+local function free(p)
+  return p.top + 1 - p.next + p.returned
+end
+
+local function write(p)
+  redis.call("HSET", POOL, "version", p.version, "door", p.door, "top", p.top, "next", p.next, "applied", p.applied)
+end
+
+local function take_lowest(p)
+  if p.returned > 0 then
+    p.returned = p.returned - 1
+    return tonumber(redis.call("ZPOPMIN", RETURNED)[1])
+  end
+  local slot = p.next
+  p.next = slot + 1
+  return slot
+end
+
+local function give_back(p, user, slots, prize)
+  for _, slot in ipairs(slots) do
+    p.returned = p.returned + redis.call("ZADD", RETURNED, slot, slot)
+  end
+  redis.call("HINCRBY", USERS, user, -#slots)
+  redis.call("HINCRBY", POOL, "returned", #slots)
+  if prize > 0 and redis.call("HEXISTS", POOL, "left:" .. prize) == 1 then
+    redis.call("HINCRBY", POOL, "left:" .. prize, 1)
+  end
+end
+
+local function split(list)
+  local numbers = {}
+  for word in list:gmatch("%d+") do
+    numbers[#numbers + 1] = tonumber(word)
+  end
+  return numbers
+end
+
+-- The user's outstanding pass.
+local function pass_of(user)
+  local number, expires = (redis.call("HGET", PASSES, user) or ""):match("^(%d+) (%-?%d+)$")
+  return number, tonumber(expires)
+end
+
+-- One claim; gives a rejection's code, or nil with the slots and the prize.
+local function claim(p, user, quantity, limit, pass, now, play, client_seed)
+  if p.door == "paused" then
+    return "paused"
+  elseif p.door ~= "open" then
+    return "ended"
+  elseif free(p) == 0 then
+    return "sold_out"
+  end
+  if pass ~= "" then
+    local number, expires = pass_of(user)
+    if number ~= pass or expires <= now then
+      return "pass_invalid"
+    end
+  end
+  local units = tonumber(redis.call("HGET", USERS, user) or 0)
+  if units + quantity > limit then
+    return "limit_reached"
+  elseif free(p) < quantity then
+    return "sold_out"
+  end
+  local slots = {}
+  for i = 1, quantity do
+    slots[i] = take_lowest(p)
+  end
+  redis.call("HSET", USERS, user, units + quantity)
+  if pass ~= "" then
+    redis.call("HDEL", PASSES, user)
+    redis.call("HINCRBY", POOL, "spent", 1)
+  end
+  p.version = p.version + 1
+  local prize = 0
+  if play == "1" and dealer then
+    prize = deal(slots[1], client_seed)
+  end
+  return nil, slots, prize
+end
+
+local operations = {}
+
+-- epoch door top applied, then taken slots, users and units, and the draw.
+function operations.install(epoch, door, top, applied, taken, users, strategy, seed, odds, left, deck)
+  redis.call("DEL", POOL, RETURNED, USERS, PASSES, ISSUED, DECK)
+  local expected, last = 1, 0
+  for _, slot in ipairs(cmsgpack.unpack(taken)) do
+    for gap = expected, slot - 1 do
+      redis.call("ZADD", RETURNED, gap, gap)
+    end
+    expected, last = slot + 1, slot
+  end
+  local list = cmsgpack.unpack(users)
+  for i = 1, #list, 2 do
+    redis.call("HSET", USERS, list[i], list[i + 1])
+  end
+  redis.call("HSET", POOL, "epoch", epoch, "version", 0, "door", door, "top", top, "next", last + 1, "applied", applied,
+    "last", 0, "spent", 0, "returned", 0)
+  if strategy ~= "" then
+    odds, left = split(odds), split(left)
+    redis.call("HSET", POOL, "strategy", strategy, "seed", seed, "prizes", #odds)
+    for i = 1, #odds do
+      redis.call("HSET", POOL, "odds:" .. i, odds[i], "left:" .. i, left[i])
+    end
+    if deck ~= "" then
+      redis.call("SET", DECK, deck)
+    end
+  end
+  return redis.status_reply("OK")
+end
+
+-- The caller's last epoch and version, then claims of eight arguments: user quantity limit pass now play client_seed entry.
+function operations.claim(seen_epoch, seen_version, ...)
+  local p = pool()
+  local seen = { tonumber(seen_epoch), tonumber(seen_version) }
+  -- A server that has forgotten what the caller has seen must be told again what is free.
+  if not p or p.epoch < seen[1] or (p.epoch == seen[1] and p.version < seen[2]) then
+    return false
+  end
+  local args, answers = { ... }, {}
+  for at = 1, #args, 8 do
+    local user, quantity, limit, pass, now, play, client_seed, entry = unpack(args, at, at + 7)
+    if play == "1" and not dealer then
+      dealer = read_dealer()
+    end
+    local code, slots, prize = claim(p, user, tonumber(quantity), tonumber(limit), pass, tonumber(now), play, client_seed)
+    if code then
+      answers[#answers + 1] = { code }
+    else
+      local list = table.concat(slots, ",")
+      redis.call("XADD", INTAKE, "*", "c", entry, "e", p.epoch, "v", p.version, "s", list, "p", prize)
+      answers[#answers + 1] = { "", p.version, prize, list }
+    end
+  end
+  write(p)
+  return { p.epoch, p.version, answers }
+end
+
+function operations.pass(user, factor, stock, limit, now, expires)
+  local p = pool()
+  now = tonumber(now)
+  if not p then
+    return { "not_ready" }
+  elseif p.door ~= "open" and p.door ~= "paused" then
+    return { "ended" }
+  elseif free(p) == 0 then
+    return { "sold_out" }
+  elseif tonumber(redis.call("HGET", USERS, user) or -1) >= tonumber(limit) then
+    return { "limit_reached" }
+  end
+  while true do
+    local front = redis.call("ZRANGE", ISSUED, 0, 0)[1]
+    if not front then
+      break
+    end
+    local issued, holder = front:match("^(%d+) (%d+)$")
+    local current, ends = pass_of(holder)
+    if current == issued and ends > now then
+      break
+    end
+    if current == issued then
+      redis.call("HDEL", PASSES, holder)
+    end
+    redis.call("ZREM", ISSUED, front)
+  end
+  local number, ends = pass_of(user)
+  if number and ends > now then
+    return { "", p.epoch, number, ends }
+  end
+  local spent, returned = unpack(redis.call("HMGET", POOL, "spent", "returned"))
+  local quota = tonumber(factor) * tonumber(stock) + tonumber(returned)
+  if redis.call("HLEN", PASSES) + tonumber(spent) >= quota then
+    return { "busy" }
+  end
+  number = redis.call("HINCRBY", POOL, "last", 1)
+  redis.call("HSET", PASSES, user, number .. " " .. expires)
+  redis.call("ZADD", ISSUED, number, number .. " " .. user)
+  return { "", p.epoch, tostring(number), tonumber(expires) }
+end
+
+-- Gives a claim back that reached no ledger and never will.
+function operations.undo(epoch, user, slots, prize)
+  local p = pool()
+  if p and p.epoch == tonumber(epoch) then
+    give_back(p, user, split(slots), tonumber(prize))
+    p.version = p.version + 1
+    write(p)
+  end
+  return redis.status_reply("OK")
+end
+
+-- Log entries of six arguments: seq kind top user slots prize. Gives the last that is taken in.
+function operations.follow(...)
+  local p, args = pool(), { ... }
+  if not p then
+    return false
+  end
+  for at = 1, #args, 6 do
+    local seq, kind, top, user, slots, prize = unpack(args, at, at + 5)
+    seq = tonumber(seq)
+    if seq > p.applied + 1 then
+      break
+    end
+    if seq == p.applied + 1 then
+      if kind == "restock" then
+        p.top = math.max(p.top, tonumber(top))
+      elseif kind == "return" then
+        give_back(p, user, split(slots), tonumber(prize))
+      else
+        p.top = tonumber(top)
+        for _, slot in ipairs(split(slots)) do
+          p.returned = p.returned - redis.call("ZREM", RETURNED, slot)
+        end
+      end
+      p.applied, p.version = seq, p.version + 1
+    end
+  end
+  write(p)
+  return p.applied
+end
+
+function operations.withdraw(units)
+  local p = pool()
+  if not p then
+    return false
+  end
+  units = tonumber(units)
+  local fresh = math.min(units, p.top + 1 - p.next)
+  p.top = p.top - fresh
+  local slots = {}
+  while fresh + #slots < units and p.returned > 0 do
+    slots[#slots + 1] = redis.call("ZPOPMAX", RETURNED)[1]
+    p.returned = p.returned - 1
+  end
+  p.version = p.version + 1
+  write(p)
+  return { p.top, fresh + #slots, table.concat(slots, ",") }
+end
+
+function operations.put_back(units, slots)
+  local p = pool()
+  if p then
+    slots = split(slots)
+    p.top = p.top + tonumber(units) - #slots
+    for _, slot in ipairs(slots) do
+      redis.call("ZADD", RETURNED, slot, slot)
+    end
+    p.version = p.version + 1
+    write(p)
+  end
+  return redis.status_reply("OK")
+end
+
+function operations.door(door)
+  local p = pool()
+  if p then
+    p.door, p.version = door, p.version + 1
+    write(p)
+  end
+  return redis.status_reply("OK")
+end
+
+function operations.figures()
+  local p = pool()
+  return p and { p.epoch, p.version, free(p), p.applied }
+end
+
+function operations.units(user)
+  return redis.call("HGET", USERS, user)
+end
+
+return operations[ARGV[1]](unpack(ARGV, 2))

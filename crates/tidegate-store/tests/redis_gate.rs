@@ -1,0 +1,303 @@
+//! The Redis gate: the conformance suite on one server and on a cluster, the script against the core step by step, and what
+//! it does when the server forgets.
+
+#![expect(clippy::unwrap_used, reason = "a test says what it expects by failing")]
+
+#[path = "support/servers.rs"]
+mod servers;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use proptest::prelude::*;
+use proptest::test_runner::{Config, TestRunner};
+use redis::AsyncCommands;
+use tidegate_core::draw::{Grant, PrizeKind, Strategy as Dealing};
+use tidegate_core::pool::Door;
+use tidegate_core::{
+    Claim, ClaimRequest, Draw, Moment, PassRules, Prize, PrizeSeed, Rejection, Seed, Shown, Slots,
+    StockChange, StockEntry, Wanted,
+};
+use tidegate_store::conformance::{self, CAMPAIGN, NOW, request, user};
+use tidegate_store::gate::Gate;
+use tidegate_store::gate::memory::MemoryGate;
+use tidegate_store::gate::redis::{Link, RedisGate};
+
+/// Each gate has keys of its own.
+fn gate(link: &Link) -> RedisGate {
+    static NUMBER: AtomicU32 = AtomicU32::new(0);
+    RedisGate::new(link.clone(), format!("test{}:", NUMBER.fetch_add(1, Ordering::Relaxed)))
+}
+
+fn seed(top: u32) -> Seed {
+    Seed { epoch: 1, door: Door::Open, top, taken: vec![], users: vec![], applied: 0, prizes: None }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn redis_gate_conforms() {
+    let server = servers::Redis::start(&[]);
+    let link = Link::open(&server.url()).await.unwrap();
+    conformance::gate::all(async || gate(&link)).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn redis_gate_conforms_on_a_cluster() {
+    let nodes = servers::cluster();
+    let urls: Vec<String> = nodes.iter().map(servers::Redis::url).collect();
+    let link = Link::open(&urls.join(",")).await.unwrap();
+    conformance::gate::all(async || gate(&link)).await;
+}
+
+#[tokio::test]
+async fn a_granted_claim_is_in_the_stream_in_the_same_step() {
+    let server = servers::Redis::start(&[]);
+    let mut link = Link::open(&server.url()).await.unwrap();
+    let gate = gate(&link);
+    gate.install(CAMPAIGN, seed(3)).await;
+    let first = gate.claim(request(1, 1, 2, 2)).await.unwrap();
+    assert_eq!(gate.claim(request(2, 1, 1, 2)).await, Err(Rejection::LimitReached));
+    let second = gate.claim(request(3, 2, 1, 2)).await.unwrap();
+    let entries: redis::streams::StreamRangeReply = link.xrange_all(gate.intake_key(CAMPAIGN)).await.unwrap();
+    let claims: Vec<Claim> = entries.ids.iter().map(read_entry).collect();
+    assert_eq!(claims, [first, second], "granted ones only, in their order");
+}
+
+/// What the recorder makes of an entry.
+fn read_entry(entry: &redis::streams::StreamId) -> Claim {
+    let unfinished: Claim = postcard::from_bytes(&entry.get::<Vec<u8>>("c").unwrap()).unwrap();
+    Claim {
+        epoch: entry.get("e").unwrap(),
+        version: entry.get("v").unwrap(),
+        slots: Slots::parse(&entry.get::<String>("s").unwrap()).unwrap(),
+        ..unfinished
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_forgot_is_not_believed_until_the_pool_is_installed_again() {
+    let server = servers::Redis::start(&[]);
+    let link = Link::open(&server.url()).await.unwrap();
+    let gate = gate(&link);
+    gate.install(CAMPAIGN, seed(10)).await;
+    for buyer in 1..=3 {
+        gate.claim(request(buyer, buyer, 1, 1)).await.unwrap();
+    }
+    // The keys are gone.
+    server.cli(&["flushall"]);
+    assert_eq!(gate.claim(request(4, 4, 1, 1)).await, Err(Rejection::NotReady));
+    assert_eq!(gate.figures(CAMPAIGN).await, None);
+    // They are back as they were before the last claims: a failover to a replica that lagged.
+    gate.install(CAMPAIGN, Seed { epoch: 2, ..seed(10) }).await;
+    gate.claim(request(5, 5, 1, 1)).await.unwrap();
+    let tag = gate.intake_key(CAMPAIGN).replace(":intake", ":pool");
+    server.cli(&["hset", &tag, "version", "0"]);
+    assert_eq!(gate.claim(request(6, 6, 1, 1)).await, Err(Rejection::NotReady), "less than was seen");
+    gate.install(CAMPAIGN, Seed { epoch: 3, taken: vec![1], ..seed(10) }).await;
+    assert_eq!(gate.claim(request(7, 7, 1, 1)).await.unwrap().slots.to_string(), "2");
+}
+
+#[tokio::test]
+async fn a_script_the_server_has_lost_is_loaded_again() {
+    let server = servers::Redis::start(&[]);
+    let link = Link::open(&server.url()).await.unwrap();
+    let gate = gate(&link);
+    gate.install(CAMPAIGN, seed(2)).await;
+    gate.claim(request(1, 1, 1, 1)).await.unwrap();
+    server.cli(&["script", "flush"]);
+    assert!(gate.claim(request(2, 2, 1, 1)).await.is_ok());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_is_away_is_not_waited_for_and_found_again() {
+    let server = servers::Redis::start(&[]);
+    let link = Link::open(&server.url()).await.unwrap();
+    let gate = gate(&link);
+    gate.install(CAMPAIGN, seed(2)).await;
+    server.cli(&["client", "pause", "4000", "all"]);
+    let started = std::time::Instant::now();
+    assert_eq!(gate.claim(request(1, 1, 1, 1)).await, Err(Rejection::NotReady));
+    assert!(started.elapsed() < Duration::from_secs(4), "bounded: {:?}", started.elapsed());
+    tokio::time::sleep(Duration::from_secs(4)).await;
+    let mut outcome = gate.claim(request(2, 2, 1, 1)).await;
+    for _ in 0..50 {
+        if outcome.is_ok() {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        outcome = gate.claim(request(3, 3, 1, 1)).await;
+    }
+    assert!(outcome.is_ok(), "{outcome:?}");
+}
+
+/// One step, taken by the script and by the core alike.
+#[derive(Clone, Debug)]
+enum Step {
+    Claim { buyer: u64, quantity: u32, with_pass: bool },
+    Pass { buyer: u64, later: i64 },
+    Undo { which: usize },
+    Return { which: usize },
+    Restock { units: u32 },
+    Withdraw { units: u32, fails: bool },
+    Door { door: usize },
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        8 => (0..6_u64, 1..4_u32, any::<bool>())
+            .prop_map(|(buyer, quantity, with_pass)| Step::Claim { buyer, quantity, with_pass }),
+        4 => (0..6_u64, 0..40_i64).prop_map(|(buyer, later)| Step::Pass { buyer, later }),
+        2 => any::<usize>().prop_map(|which| Step::Undo { which }),
+        3 => any::<usize>().prop_map(|which| Step::Return { which }),
+        1 => (1..4_u32).prop_map(|units| Step::Restock { units }),
+        1 => (1..4_u32, any::<bool>()).prop_map(|(units, fails)| Step::Withdraw { units, fails }),
+        1 => (0..6_usize).prop_map(|door| Step::Door { door }),
+    ]
+}
+
+fn prizes(strategy: Dealing, seats: u32) -> PrizeSeed {
+    let prize = |odds, stock| Prize {
+        name: "A prize".into(),
+        kind: PrizeKind::Text,
+        odds: if strategy == Dealing::Deck { 0 } else { odds },
+        stock,
+        grant: Grant::Instant,
+        content: String::new(),
+    };
+    let prizes = vec![prize(400_000_000, 2), prize(599_999_999, 3)];
+    let draw = Draw { name: "A draw".into(), strategy, prizes, seed: [11; 32] };
+    // A deck's cards lie where they lie: none was taken before.
+    let taken = if strategy == Dealing::Deck { vec![0, 0] } else { vec![0, 1] };
+    PrizeSeed { draw: Arc::new(draw), seats, taken }
+}
+
+/// Both gates in step, and what they have to remember of their claims.
+struct Both {
+    script: RedisGate,
+    core: MemoryGate,
+    claims: Vec<Claim>,
+    passes: hashbrown::HashMap<u64, u64>,
+    seq: u64,
+    order: u64,
+    draw: bool,
+    now: Moment,
+}
+
+impl Both {
+    async fn follow(&mut self, change: StockChange) {
+        self.seq += 1;
+        let entry = [StockEntry { seq: self.seq, change }];
+        assert_eq!(self.script.follow(CAMPAIGN, &entry).await, self.core.follow(CAMPAIGN, &entry).await);
+    }
+
+    async fn take(&mut self, step: Step) {
+        match step {
+            Step::Claim { buyer, quantity, with_pass } => self.claim(buyer, quantity, with_pass).await,
+            Step::Pass { buyer, later } => {
+                self.now = self.now + Duration::from_millis(u64::try_from(later).unwrap());
+                let rules = PassRules { factor: 1, stock: 6, limit: 4 };
+                let until = self.now + Duration::from_millis(60);
+                let issued = self.script.issue_pass(CAMPAIGN, user(buyer), rules, self.now, until).await;
+                assert_eq!(issued, self.core.issue_pass(CAMPAIGN, user(buyer), rules, self.now, until).await);
+                self.passes.extend(issued.ok().map(|(pass, _)| (buyer, pass.number)));
+            }
+            Step::Undo { which } if !self.claims.is_empty() => {
+                let claim = self.claims.swap_remove(which % self.claims.len());
+                self.script.undo(&claim).await;
+                self.core.undo(&claim).await;
+            }
+            Step::Return { which } if !self.claims.is_empty() => {
+                let claim = self.claims.swap_remove(which % self.claims.len());
+                let prize = claim.prize();
+                self.follow(StockChange::Return { user: claim.user, slots: claim.slots, prize }).await;
+            }
+            Step::Restock { units } if !self.draw => {
+                let top = self.core.figures(CAMPAIGN).await.unwrap().free + units + 20;
+                self.follow(StockChange::Restock { top }).await;
+            }
+            Step::Withdraw { units, fails } => {
+                let taken = self.script.withdraw(CAMPAIGN, units).await.unwrap();
+                assert_eq!(Some(&taken), self.core.withdraw(CAMPAIGN, units).await.as_ref());
+                if fails {
+                    self.script.put_back(CAMPAIGN, taken.clone()).await;
+                    self.core.put_back(CAMPAIGN, taken).await;
+                } else {
+                    self.follow(StockChange::Withdraw { top: taken.top, slots: taken.slots }).await;
+                }
+            }
+            Step::Door { door } => {
+                let door = [Door::Paused, Door::Closed].get(door).copied().unwrap_or(Door::Open);
+                self.script.set_door(CAMPAIGN, door).await;
+                self.core.set_door(CAMPAIGN, door).await;
+            }
+            Step::Undo { .. } | Step::Return { .. } | Step::Restock { .. } => {}
+        }
+        assert_eq!(self.script.figures(CAMPAIGN).await, self.core.figures(CAMPAIGN).await);
+    }
+
+    async fn claim(&mut self, buyer: u64, quantity: u32, with_pass: bool) {
+        self.order += 1;
+        let number = self.passes.get(&buyer).copied().unwrap_or(99);
+        let shown = if with_pass { Shown::Pass { number, now: self.now } } else { Shown::NotNeeded };
+        let mut wanted = request(self.order, buyer, if self.draw { 1 } else { quantity }, 4);
+        if self.draw {
+            wanted.wanted = Wanted::Play {
+                client_seed: format!(
+                    "种 {} {}",
+                    self.order,
+                    "x".repeat(usize::try_from(buyer).unwrap() * 13)
+                ),
+            };
+        }
+        let wanted = ClaimRequest { shown, ..wanted };
+        let decided = self.script.claim(wanted.clone()).await;
+        assert_eq!(decided, self.core.claim(wanted).await);
+        self.claims.extend(decided);
+        assert_eq!(
+            self.script.units_of(CAMPAIGN, user(buyer)).await.unwrap_or(0),
+            self.core.units_of(CAMPAIGN, user(buyer)).await.unwrap_or(0)
+        );
+    }
+}
+
+/// Whatever happens in whatever order, the script decides as the core does: the same slots, prizes, passes, refusals, versions.
+#[test]
+fn the_script_and_the_core_decide_alike() {
+    let server = servers::Redis::start(&[]);
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let link = runtime.block_on(Link::open(&server.url())).unwrap();
+    let kinds = vec![None, Some(Dealing::Single), Some(Dealing::Whole), Some(Dealing::Deck)];
+    let steps = (prop::sample::select(kinds), 1..12_u32, prop::collection::vec(step(), 0..80));
+    let mut runner = TestRunner::new(Config { cases: 120, failure_persistence: None, ..Config::default() });
+    let outcome = runner.run(&steps, |(dealing, stock, steps)| {
+        runtime.block_on(async {
+            let stock = if dealing.is_some() { stock.max(6) } else { stock };
+            let seed = Seed {
+                taken: if stock > 2 { vec![2] } else { vec![] },
+                users: vec![(user(1), 1)],
+                applied: 0,
+                prizes: dealing.map(|dealing| prizes(dealing, stock)),
+                ..seed(stock)
+            };
+            let script = gate(&link);
+            let core = MemoryGate::default();
+            script.install(CAMPAIGN, seed.clone()).await;
+            core.install(CAMPAIGN, seed).await;
+            let mut both = Both {
+                script,
+                core,
+                claims: vec![],
+                passes: hashbrown::HashMap::new(),
+                seq: 0,
+                order: 0,
+                draw: dealing.is_some(),
+                now: NOW,
+            };
+            for step in steps {
+                both.take(step).await;
+            }
+        });
+        Ok(())
+    });
+    outcome.unwrap();
+}
