@@ -5,6 +5,7 @@
 //! can be found by its buyer. `conformance::intake` holds them to it.
 
 pub mod journal;
+pub mod stream;
 
 use std::future::Future;
 use std::sync::Arc;

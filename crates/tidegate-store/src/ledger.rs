@@ -159,8 +159,29 @@ pub struct Delivery {
     pub updated_at: Moment,
 }
 
+/// What a recorder needs of a ledger.
+pub trait Records: Send + Sync + 'static {
+    /// Records claims in order. `first` is the intake's position of the first; a ledger whose intake is a journal commits it
+    /// with the rows and takes what follows it only.
+    fn record(
+        &self,
+        first: Position,
+        claims: Vec<Arc<Claim>>,
+        now: Moment,
+    ) -> impl Future<Output = Result<Vec<Recorded>, LedgerError>> + Send;
+
+    /// Gets past a claim that cannot be recorded: keeps it with the reason, rejects its order, frees what nobody holds.
+    fn set_aside(
+        &self,
+        position: Position,
+        claim: Arc<Claim>,
+        why: String,
+        now: Moment,
+    ) -> impl Future<Output = Result<(), LedgerError>> + Send;
+}
+
 /// The part of a ledger that the agreement with the gate rests on.
-pub trait Ledger: Send + Sync + 'static {
+pub trait Ledger: Records {
     fn create_item(
         &self,
         item: Item,
@@ -177,23 +198,6 @@ pub trait Ledger: Send + Sync + 'static {
 
     /// The last position of the intake that is recorded.
     fn position(&self) -> impl Future<Output = Result<Position, LedgerError>> + Send;
-
-    /// Records claims in order and commits the position of the last with them. `first` must follow what is recorded.
-    fn record(
-        &self,
-        first: Position,
-        claims: Vec<Arc<Claim>>,
-        now: Moment,
-    ) -> impl Future<Output = Result<Vec<Recorded>, LedgerError>> + Send;
-
-    /// Gets past a claim that cannot be recorded: keeps it with the reason, rejects its order, frees what nobody holds.
-    fn set_aside(
-        &self,
-        position: Position,
-        claim: Arc<Claim>,
-        why: String,
-        now: Moment,
-    ) -> impl Future<Output = Result<(), LedgerError>> + Send;
 
     /// What a gate is rebuilt from.
     fn seed(&self, campaign: CampaignId) -> impl Future<Output = Result<Option<Seed>, LedgerError>> + Send;

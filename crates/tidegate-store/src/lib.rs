@@ -8,3 +8,4 @@ pub mod gate;
 pub mod intake;
 pub mod ledger;
 pub mod recorder;
+pub mod redis_link;

@@ -10,7 +10,7 @@ use tidegate_core::{Claim, Moment, Rejection};
 use tokio::sync::watch;
 
 use crate::intake::{Intake, Position};
-use crate::ledger::{Ledger, LedgerError, Recorded};
+use crate::ledger::{LedgerError, Recorded, Records};
 
 /// Claims in one transaction: large enough to be fast, small enough that payments are not kept waiting.
 const MAX_BATCH: usize = 2048;
@@ -23,7 +23,7 @@ pub trait Listener: Send + Sync + 'static {
 }
 
 /// Records until the task is dropped. `progress` tells the last position recorded.
-pub async fn run<I: Intake, L: Ledger>(
+pub async fn run<I: Intake, L: Records>(
     intake: Arc<I>,
     ledger: Arc<L>,
     listener: impl Listener,

@@ -11,7 +11,7 @@ use tidegate_core::WebhookId;
 use tidegate_store::conformance::{CAMPAIGN, NOW, campaign, claim, item};
 use tidegate_store::data_dir::{DataDir, DataDirError};
 use tidegate_store::ledger::sqlite::{Observer, SqliteLedger, SqliteOptions, Tried, Unobserved, Webhook};
-use tidegate_store::ledger::{Ledger, LedgerError, Recorded, Target};
+use tidegate_store::ledger::{Ledger, LedgerError, Recorded, Records, Target};
 
 fn options(directory: &Path) -> SqliteOptions {
     SqliteOptions { path: directory.join("ledger.db"), readers: 1, cache_mb: 4, max_mb: None }

@@ -4,8 +4,6 @@
 //! stream in the same step; a server that knows less than this node has seen of it is not asked for anything: the pool
 //! answers `not_ready` until it is installed anew. A script that the server has lost is loaded again.
 
-mod link;
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -20,8 +18,9 @@ use tidegate_core::{
 };
 use tokio::sync::{mpsc, oneshot};
 
-pub use self::link::Link;
 use super::{Gate, PoolFigures};
+use crate::intake::stream::entry_fields;
+use crate::redis_link::Link;
 
 /// Claims in one call: few enough that others are not kept waiting.
 const MAX_BATCH: usize = 256;
@@ -183,9 +182,7 @@ fn claim_args(request: &ClaimRequest) -> [Vec<u8>; 8] {
         Wanted::Order { .. } => ("0", ""),
         Wanted::Play { client_seed } => ("1", client_seed.as_str()),
     };
-    let unfinished = request.clone().granted(Slots::default(), None, 0, 0);
-    // Claims serialise: every field is a number, a text or a list of them.
-    let entry = postcard::to_stdvec(&unfinished).unwrap_or_default();
+    let [(_, entry), ..] = entry_fields(&request.clone().granted(Slots::default(), None, 0, 0));
     [
         arg(request.user.raw()),
         arg(request.quantity),

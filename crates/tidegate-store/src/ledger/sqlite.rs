@@ -47,7 +47,9 @@ pub use self::payments::DueRefund;
 pub use self::places::KeptPlace;
 pub use self::webhooks::Webhook;
 use self::writer::Writer;
-use super::{Actor, Audit, Delivery, History, Ledger, LedgerError, Payment, Recorded, Remember, Settlement};
+use super::{
+    Actor, Audit, Delivery, History, Ledger, LedgerError, Payment, Recorded, Records, Remember, Settlement,
+};
 use crate::intake::Position;
 
 #[derive(Clone, Debug)]
@@ -119,6 +121,25 @@ impl SqliteLedger {
         answer.unwrap_or_else(|panic| Err(LedgerError::Unexpected(panic.to_string())))
     }
 
+    /// Records claims whose intake has no position that all readers share: an order is known by its id.
+    pub async fn record_unplaced(
+        &self,
+        claims: Vec<Arc<Claim>>,
+        now: Moment,
+    ) -> Result<Vec<Recorded>, LedgerError> {
+        self.writer.write_alone(move |tx| record::record(tx, None, &claims, now)).await
+    }
+
+    /// The same for a claim that cannot be recorded.
+    pub async fn set_aside_unplaced(
+        &self,
+        claim: Arc<Claim>,
+        why: String,
+        now: Moment,
+    ) -> Result<(), LedgerError> {
+        self.writer.write_alone(move |tx| record::set_aside(tx, None, &claim, &why, now)).await
+    }
+
     /// Commits what waits, then stops writing.
     pub fn close(&self) {
         self.writer.close();
@@ -178,6 +199,27 @@ pub fn path_in(data_dir: &Path) -> PathBuf {
     data_dir.join("ledger.db")
 }
 
+impl Records for SqliteLedger {
+    async fn record(
+        &self,
+        first: Position,
+        claims: Vec<Arc<Claim>>,
+        now: Moment,
+    ) -> Result<Vec<Recorded>, LedgerError> {
+        self.writer.write_alone(move |tx| record::record(tx, Some(first), &claims, now)).await
+    }
+
+    async fn set_aside(
+        &self,
+        position: Position,
+        claim: Arc<Claim>,
+        why: String,
+        now: Moment,
+    ) -> Result<(), LedgerError> {
+        self.writer.write_alone(move |tx| record::set_aside(tx, Some(position), &claim, &why, now)).await
+    }
+}
+
 impl Ledger for SqliteLedger {
     async fn create_item(&self, item: Item, remember: Option<Remember>) -> Result<(), LedgerError> {
         self.writer.write(move |tx| items::create(tx, &item, remember)).await
@@ -199,25 +241,6 @@ impl Ledger for SqliteLedger {
 
     async fn position(&self) -> Result<Position, LedgerError> {
         self.read(record::position)
-    }
-
-    async fn record(
-        &self,
-        first: Position,
-        claims: Vec<Arc<Claim>>,
-        now: Moment,
-    ) -> Result<Vec<Recorded>, LedgerError> {
-        self.writer.write_alone(move |tx| record::record(tx, first, &claims, now)).await
-    }
-
-    async fn set_aside(
-        &self,
-        position: Position,
-        claim: Arc<Claim>,
-        why: String,
-        now: Moment,
-    ) -> Result<(), LedgerError> {
-        self.writer.write_alone(move |tx| record::set_aside(tx, position, &claim, &why, now)).await
     }
 
     async fn seed(&self, campaign: CampaignId) -> Result<Option<Seed>, LedgerError> {

@@ -11,7 +11,7 @@ use tidegate::clock::Clock;
 use tidegate::rehearse::server::Server;
 use tidegate_core::{Claim, ClaimId, Granted, Money, UserId};
 use tidegate_store::ledger::sqlite::{SqliteLedger, SqliteOptions, Unobserved, path_in};
-use tidegate_store::ledger::{Ledger, Page};
+use tidegate_store::ledger::{Page, Records};
 
 use crate::support::{ADMIN_KEY, program};
 

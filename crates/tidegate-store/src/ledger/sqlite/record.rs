@@ -27,11 +27,13 @@ pub(super) fn position(connection: &Connection) -> rusqlite::Result<Position> {
 
 pub(super) fn record(
     tx: &Connection,
-    first: Position,
+    first: Option<Position>,
     claims: &[Arc<Claim>],
     now: Moment,
 ) -> rusqlite::Result<Vec<Recorded>> {
-    move_on(tx, first, claims.len() as u64)?;
+    if let Some(first) = first {
+        move_on(tx, first, claims.len() as u64)?;
+    }
     let mut books: HashMap<CampaignId, Option<Book>> = HashMap::new();
     let mut outcomes = Vec::with_capacity(claims.len());
     for claim in claims {
@@ -87,14 +89,19 @@ fn move_on(tx: &Connection, first: Position, count: u64) -> rusqlite::Result<()>
 
 pub(super) fn set_aside(
     tx: &Connection,
-    position: Position,
+    position: Option<Position>,
     claim: &Claim,
     why: &str,
     now: Moment,
 ) -> rusqlite::Result<()> {
-    move_on(tx, position, 1)?;
+    if let Some(position) = position {
+        move_on(tx, position, 1)?;
+    }
     let kept = serde_json::to_string(claim).map_err(|error| broken(error.to_string()))?;
-    tx.execute("INSERT INTO set_aside VALUES (?, ?, ?, ?)", params![sql(position), kept, why, now.millis()])?;
+    tx.execute(
+        "INSERT INTO set_aside VALUES (?, ?, ?, ?)",
+        params![position.map(sql), kept, why, now.millis()],
+    )?;
     if by_id(tx, claim.campaign)?.is_none() || is_known(tx, claim)? {
         return Ok(());
     }

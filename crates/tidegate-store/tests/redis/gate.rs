@@ -1,28 +1,27 @@
 //! The Redis gate: the conformance suite on one server and on a cluster, the script against the core step by step, and what
 //! it does when the server forgets.
 
-#![expect(clippy::unwrap_used, reason = "a test says what it expects by failing")]
-
-#[path = "support/servers.rs"]
-mod servers;
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
-use redis::AsyncCommands;
 use tidegate_core::draw::{Grant, PrizeKind, Strategy as Dealing};
 use tidegate_core::pool::Door;
 use tidegate_core::{
-    Claim, ClaimRequest, Draw, Moment, PassRules, Prize, PrizeSeed, Rejection, Seed, Shown, Slots,
-    StockChange, StockEntry, Wanted,
+    Claim, ClaimRequest, Draw, Moment, PassRules, Prize, PrizeSeed, Rejection, Seed, Shown, StockChange,
+    StockEntry, Wanted,
 };
 use tidegate_store::conformance::{self, CAMPAIGN, NOW, request, user};
 use tidegate_store::gate::Gate;
 use tidegate_store::gate::memory::MemoryGate;
-use tidegate_store::gate::redis::{Link, RedisGate};
+use tidegate_store::gate::redis::RedisGate;
+use tidegate_store::intake::Intake;
+use tidegate_store::intake::stream::{StreamIntake, StreamOptions};
+use tidegate_store::redis_link::Link;
+
+use crate::servers;
 
 /// Each gate has keys of its own.
 fn gate(link: &Link) -> RedisGate {
@@ -42,6 +41,22 @@ async fn redis_gate_conforms() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn stream_intake_conforms() {
+    let server = servers::Redis::start(&[]);
+    static READER: AtomicU32 = AtomicU32::new(0);
+    conformance::intake::all(async |name, recorded| {
+        // A reader who comes back is another reader, and takes over at once what the first left.
+        let options = StreamOptions {
+            key: name.into(),
+            consumer: format!("reader {}", READER.fetch_add(1, Ordering::Relaxed)),
+            dead_after: Duration::ZERO,
+        };
+        StreamIntake::open(Link::open(&server.url()).await.unwrap(), options, recorded).await.unwrap()
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn redis_gate_conforms_on_a_cluster() {
     let nodes = servers::cluster();
     let urls: Vec<String> = nodes.iter().map(servers::Redis::url).collect();
@@ -52,26 +67,24 @@ async fn redis_gate_conforms_on_a_cluster() {
 #[tokio::test]
 async fn a_granted_claim_is_in_the_stream_in_the_same_step() {
     let server = servers::Redis::start(&[]);
-    let mut link = Link::open(&server.url()).await.unwrap();
+    let link = Link::open(&server.url()).await.unwrap();
     let gate = gate(&link);
     gate.install(CAMPAIGN, seed(3)).await;
     let first = gate.claim(request(1, 1, 2, 2)).await.unwrap();
     assert_eq!(gate.claim(request(2, 1, 1, 2)).await, Err(Rejection::LimitReached));
     let second = gate.claim(request(3, 2, 1, 2)).await.unwrap();
-    let entries: redis::streams::StreamRangeReply = link.xrange_all(gate.intake_key(CAMPAIGN)).await.unwrap();
-    let claims: Vec<Claim> = entries.ids.iter().map(read_entry).collect();
-    assert_eq!(claims, [first, second], "granted ones only, in their order");
-}
-
-/// What the recorder makes of an entry.
-fn read_entry(entry: &redis::streams::StreamId) -> Claim {
-    let unfinished: Claim = postcard::from_bytes(&entry.get::<Vec<u8>>("c").unwrap()).unwrap();
-    Claim {
-        epoch: entry.get("e").unwrap(),
-        version: entry.get("v").unwrap(),
-        slots: Slots::parse(&entry.get::<String>("s").unwrap()).unwrap(),
-        ..unfinished
-    }
+    let options = StreamOptions {
+        key: gate.intake_key(CAMPAIGN),
+        consumer: "one".into(),
+        dead_after: Duration::from_secs(10),
+    };
+    let intake = StreamIntake::open(link, options, 0).await.unwrap();
+    let (position, claims) = intake.next(10).await;
+    assert_eq!(
+        (position, claims),
+        (1, vec![Arc::new(first), Arc::new(second)]),
+        "granted ones only, in their order"
+    );
 }
 
 #[tokio::test]

@@ -9,23 +9,34 @@ use tempfile::TempDir;
 pub(crate) struct Redis {
     child: Child,
     pub(crate) port: u16,
-    _directory: TempDir,
+    directory: TempDir,
+    more: Vec<String>,
 }
 
 impl Redis {
     pub(crate) fn start(more: &[&str]) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let port = free_port();
-        let child = Command::new("redis-server")
-            .args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"])
-            .args(["--dir", directory.path().to_str().unwrap()])
-            .args(more)
-            .stdout(Stdio::null())
-            .spawn()
-            .expect("redis-server is needed: apt-get install redis-server");
-        let server = Self { child, port, _directory: directory };
-        wait_until("redis-server answers", || server.cli(&["ping"]).trim() == "PONG");
+        let more: Vec<String> = more.iter().map(|word| (*word).to_owned()).collect();
+        let server = Self { child: spawn(port, &directory, &more), port, directory, more };
+        server.wait();
         server
+    }
+
+    /// Ends it as a crash would.
+    pub(crate) fn kill(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
+    /// Starts it again on its port, with what it saved last.
+    pub(crate) fn restart(&mut self) {
+        self.child = spawn(self.port, &self.directory, &self.more);
+        self.wait();
+    }
+
+    fn wait(&self) {
+        wait_until("redis-server answers", || self.cli(&["ping"]).trim() == "PONG");
     }
 
     pub(crate) fn url(&self) -> String {
@@ -45,6 +56,16 @@ impl Drop for Redis {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+fn spawn(port: u16, directory: &TempDir, more: &[String]) -> Child {
+    Command::new("redis-server")
+        .args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"])
+        .args(["--dir", directory.path().to_str().unwrap()])
+        .args(more)
+        .stdout(Stdio::null())
+        .spawn()
+        .expect("redis-server is needed: apt-get install redis-server")
 }
 
 /// Three masters with a replica each.

@@ -1,0 +1,7 @@
+//! The parts on Redis, against real and private servers.
+
+#![expect(clippy::unwrap_used, reason = "a test says what it expects by failing")]
+
+mod gate;
+mod nodes;
+mod servers;
