@@ -34,6 +34,8 @@ pub struct Seed {
     pub users: Vec<(UserId, u32)>,
     /// The last entry of the stock log that the look includes.
     pub applied: u64,
+    /// Over how many shards a gate that has any splits the pool.
+    pub shards: u32,
     /// A draw's prizes.
     pub prizes: Option<PrizeSeed>,
 }
@@ -74,7 +76,7 @@ pub struct Pool {
 
 impl Pool {
     pub fn from_seed(seed: Seed) -> Self {
-        let Seed { epoch, door, top, taken, users, applied, prizes } = seed;
+        let Seed { epoch, door, top, taken, users, applied, shards: _, prizes } = seed;
         assert!(taken.is_sorted_by(|a, b| a < b), "taken slots come once each, in order");
         let next = taken.last().map_or(1, |last| last + 1);
         assert!(next <= top + 1, "slot {} is taken but only {top} exist", next - 1);
@@ -289,6 +291,7 @@ mod tests {
             taken: vec![],
             users: vec![],
             applied: 0,
+            shards: 1,
             prizes: None,
         })
     }

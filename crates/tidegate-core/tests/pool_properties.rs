@@ -47,6 +47,7 @@ impl Model {
             taken: vec![],
             users: vec![],
             applied: 0,
+            shards: 1,
             prizes: None,
         };
         Self { pool: Pool::from_seed(seed), top: stock, held: BTreeMap::new(), claims: vec![], seq: 0 }
@@ -137,6 +138,7 @@ impl Model {
             taken: self.held.keys().copied().collect(),
             users: users.into_iter().collect(),
             applied: self.seq,
+            shards: 1,
             prizes: None,
         });
     }

@@ -25,7 +25,16 @@ pub async fn all<G: Gate, F: Future<Output = G>>(make: impl Fn() -> F) {
 }
 
 fn seed(top: u32) -> Seed {
-    Seed { epoch: 1, door: Door::Open, top, taken: vec![], users: vec![], applied: 0, prizes: None }
+    Seed {
+        epoch: 1,
+        door: Door::Open,
+        top,
+        taken: vec![],
+        users: vec![],
+        applied: 0,
+        shards: 1,
+        prizes: None,
+    }
 }
 
 fn returned(seq: u64, buyer: u64, slots: &[u32]) -> StockEntry {

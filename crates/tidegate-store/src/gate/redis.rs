@@ -1,7 +1,7 @@
 //! The cluster's gate: the core's rules as one script on Redis or Valkey, one call for a batch of whatever waits.
 //!
-//! What always holds: a pool's keys share one hash slot, so a call touches one server; a granted claim is in the intake's
-//! stream in the same step; a server that knows less than this node has seen of it is not asked for anything: the pool
+//! What always holds: a shard's keys share one hash slot, so a call touches one server; a granted claim is in the shard's
+//! stream in the same step; "sold out" is said only when every shard is empty and nothing is on its way between them; a server that knows less than this node has seen of it is not asked for anything: the pool
 //! answers `not_ready` until it is installed anew. A script that the server has lost is loaded again.
 
 use std::sync::Arc;
@@ -13,8 +13,8 @@ use redis::{ErrorKind, FromRedisValue, RedisError, Script, Value};
 use tidegate_core::dealer::Dealer;
 use tidegate_core::pool::{Door, Withdrawal};
 use tidegate_core::{
-    CampaignId, Claim, ClaimRequest, Moment, Pass, PassRules, Rejection, Seed, Shown, Slots, StockChange,
-    StockEntry, UserId, Wanted,
+    CampaignId, Claim, ClaimRequest, Moment, Pass, PassRules, Rejection, Seed, Shown, Slot, Slots,
+    StockChange, StockEntry, UserId, Wanted,
 };
 use tokio::sync::{mpsc, oneshot};
 
@@ -24,7 +24,9 @@ use crate::redis_link::Link;
 
 /// Claims in one call: few enough that others are not kept waiting.
 const MAX_BATCH: usize = 256;
-/// Claims of one pool that may wait for a call; more are refused as busy.
+/// How often units are brought to a shard for one claim before it is told to come back: once from every other, and these.
+const MORE_MOVES: usize = 3;
+/// Claims of one shard that may wait for a call; more are refused as busy.
 const MAX_WAITING: usize = 20_000;
 
 #[derive(Debug)]
@@ -32,11 +34,22 @@ pub struct RedisGate {
     link: Link,
     /// Comes before every key, so that several installations can share a server.
     prefix: String,
+    /// Unique among the nodes: names the transfers this one makes.
+    node: String,
     script: Arc<Script>,
-    pools: Mutex<HashMap<CampaignId, Arc<Line>>>,
+    pools: Mutex<HashMap<CampaignId, Arc<PoolLines>>>,
+    transfers: AtomicU64,
 }
 
-/// The way to one pool: what waits for it, and what this node has seen of it.
+/// The ways to one pool's shards.
+#[derive(Debug)]
+struct PoolLines {
+    shards: Vec<Arc<Line>>,
+    /// One transfer at a time: those who find their shard empty together need only one.
+    moving: tokio::sync::Mutex<()>,
+}
+
+/// The way to one shard: what waits for it, and what this node has seen of it.
 #[derive(Debug)]
 struct Line {
     waiting: mpsc::Sender<Waiting>,
@@ -49,56 +62,192 @@ struct Waiting {
     answer: oneshot::Sender<Result<Claim, Rejection>>,
 }
 
+/// A shard as one look found it.
+#[derive(Clone, Copy, Debug)]
+struct ShardFigures {
+    pool: PoolFigures,
+    /// Transfers that have left it and are not known to have arrived.
+    leaving: u32,
+}
+
 impl RedisGate {
-    pub fn new(link: Link, prefix: impl Into<String>) -> Self {
+    pub fn new(link: Link, prefix: impl Into<String>, node: impl Into<String>) -> Self {
         let script = Arc::new(Script::new(include_str!("redis/gate.lua")));
-        Self { link, prefix: prefix.into(), script, pools: Mutex::default() }
+        let (prefix, node) = (prefix.into(), node.into());
+        Self { link, prefix, node, script, pools: Mutex::default(), transfers: AtomicU64::new(0) }
     }
 
-    /// The keys of a pool, in the order the script knows them by.
-    fn keys(&self, campaign: CampaignId) -> Vec<String> {
-        let tag = format!("{}{{{}:0}}", self.prefix, campaign.raw());
-        ["pool", "returned", "users", "passes", "issued", "intake", "deck"]
+    /// The keys of a shard, in the order the script knows them by. They share a hash slot.
+    fn keys(&self, campaign: CampaignId, shard: usize) -> Vec<String> {
+        let tag = format!("{}{{{}:{shard}}}", self.prefix, campaign.raw());
+        ["pool", "returned", "users", "passes", "issued", "intake", "deck", "leaving", "arrived"]
             .iter()
             .map(|name| format!("{tag}:{name}"))
             .collect()
     }
 
-    /// The stream that granted claims are appended to.
-    pub fn intake_key(&self, campaign: CampaignId) -> String {
-        self.keys(campaign).swap_remove(5)
+    /// The stream that a shard's granted claims are appended to.
+    pub fn intake_key(&self, campaign: CampaignId, shard: usize) -> String {
+        self.keys(campaign, shard).swap_remove(5)
     }
 
-    async fn call<T: FromRedisValue>(&self, campaign: CampaignId, args: &[Vec<u8>]) -> Result<T, RedisError> {
-        call(&self.link, &self.script, &self.keys(campaign), args).await
+    async fn call<T: FromRedisValue>(
+        &self,
+        campaign: CampaignId,
+        shard: usize,
+        args: &[Vec<u8>],
+    ) -> Result<T, RedisError> {
+        call(&self.link, &self.script, &self.keys(campaign, shard), args).await
     }
 
     /// For operations whose failure leaves nothing to say: they are repeated by whoever follows the log.
-    async fn call_or_log<T: FromRedisValue + Default>(&self, campaign: CampaignId, args: &[Vec<u8>]) -> T {
-        self.call(campaign, args).await.unwrap_or_else(|error| {
-            tracing::warn!(%error, campaign = campaign.raw(), "the gate did not answer");
+    async fn call_or_log<T: FromRedisValue + Default>(
+        &self,
+        campaign: CampaignId,
+        shard: usize,
+        args: &[Vec<u8>],
+    ) -> T {
+        self.call(campaign, shard, args).await.unwrap_or_else(|error| {
+            tracing::warn!(%error, campaign = campaign.raw(), shard, "the gate did not answer");
             T::default()
         })
     }
 
-    fn line(&self, campaign: CampaignId) -> Arc<Line> {
-        let mut pools = self.pools.lock();
-        pools
-            .entry(campaign)
-            .or_insert_with(|| {
-                let (waiting, queue) = mpsc::channel(MAX_WAITING);
-                let line = Arc::new(Line { waiting, epoch: AtomicU64::new(0), version: AtomicU64::new(0) });
-                let caller = Caller {
-                    link: self.link.clone(),
-                    script: self.script.clone(),
-                    keys: self.keys(campaign),
-                    line: Arc::downgrade(&line),
-                };
-                tokio::spawn(caller.run(queue));
-                line
-            })
-            .clone()
+    fn make_lines(&self, campaign: CampaignId, shards: usize) -> Arc<PoolLines> {
+        let line = |shard| {
+            let (waiting, queue) = mpsc::channel(MAX_WAITING);
+            let line = Arc::new(Line { waiting, epoch: AtomicU64::new(0), version: AtomicU64::new(0) });
+            let caller = Caller {
+                link: self.link.clone(),
+                script: self.script.clone(),
+                keys: self.keys(campaign, shard),
+                line: Arc::downgrade(&line),
+            };
+            tokio::spawn(caller.run(queue));
+            line
+        };
+        Arc::new(PoolLines { shards: (0..shards).map(line).collect(), moving: tokio::sync::Mutex::new(()) })
     }
+
+    /// The ways to a pool; how many shards it has is asked once. `None` where it is not installed.
+    async fn lines(&self, campaign: CampaignId) -> Option<Arc<PoolLines>> {
+        if let Some(lines) = self.pools.lock().get(&campaign) {
+            return Some(lines.clone());
+        }
+        let shards: Option<usize> = self.call_or_log(campaign, 0, &[arg("shards")]).await;
+        let lines = self.make_lines(campaign, shards?);
+        Some(self.pools.lock().entry(campaign).or_insert(lines).clone())
+    }
+
+    async fn figures_of(&self, campaign: CampaignId, shard: usize) -> Option<ShardFigures> {
+        let answer: Option<(u32, u64, u32, u64, u32)> =
+            self.call_or_log(campaign, shard, &[arg("figures")]).await;
+        answer.map(|(epoch, version, free, applied, leaving)| ShardFigures {
+            pool: PoolFigures { epoch, version, free, applied },
+            leaving,
+        })
+    }
+
+    async fn all_figures(&self, campaign: CampaignId, shards: usize) -> Option<Vec<ShardFigures>> {
+        let mut all = Vec::with_capacity(shards);
+        for shard in 0..shards {
+            all.push(self.figures_of(campaign, shard).await?);
+        }
+        Some(all)
+    }
+
+    /// One claim at one shard, with whatever else waits for it.
+    async fn claim_at(&self, line: &Line, request: ClaimRequest) -> Result<Claim, Rejection> {
+        let (answer, decided) = oneshot::channel();
+        line.waiting.try_send(Waiting { request, answer }).map_err(|_| Rejection::Busy)?;
+        decided.await.unwrap_or(Err(Rejection::NotReady))
+    }
+
+    /// Brings units to a shard that has fewer than `needed`: finishes transfers that somebody left half-done, or takes half
+    /// of what the richest has, more if need be. `Err(SoldOut)` only if all shards together have too few and nothing is on
+    /// its way between them.
+    async fn bring_units(
+        &self,
+        campaign: CampaignId,
+        lines: &PoolLines,
+        to: usize,
+        needed: u32,
+    ) -> Result<(), Rejection> {
+        let _one_at_a_time = lines.moving.lock().await;
+        let all = self.all_figures(campaign, lines.shards.len()).await.ok_or(Rejection::NotReady)?;
+        let here = all[to].pool.free;
+        if here >= needed {
+            return Ok(());
+        }
+        let mut finished = false;
+        for (from, _) in all.iter().enumerate().filter(|(_, shard)| shard.leaving > 0) {
+            finished |= self.finish_transfers(campaign, from, all[from].pool.epoch).await;
+        }
+        if finished {
+            return Ok(());
+        }
+        if all.iter().any(|shard| shard.leaving > 0) {
+            return Err(Rejection::Busy);
+        }
+        if all.iter().map(|shard| shard.pool.free).sum::<u32>() < needed {
+            return Err(Rejection::SoldOut);
+        }
+        let others = all.iter().enumerate().filter(|(shard, _)| *shard != to);
+        let (from, richest) = others.max_by_key(|(_, shard)| shard.pool.free).ok_or(Rejection::NotReady)?;
+        self.transfer(campaign, from, to, richest.pool.free.div_ceil(2).max(needed - here)).await
+    }
+
+    async fn transfer(
+        &self,
+        campaign: CampaignId,
+        from: usize,
+        to: usize,
+        units: u32,
+    ) -> Result<(), Rejection> {
+        let id = format!("{}-{}", self.node, self.transfers.fetch_add(1, Ordering::Relaxed));
+        let args = [arg("leave"), arg(&id), arg(to), arg(units)];
+        let left: Option<(u64, String)> = self.call_or_log(campaign, from, &args).await;
+        let (epoch, slots) = left.ok_or(Rejection::NotReady)?;
+        if !slots.is_empty() && !self.arrive(campaign, (from, to), &id, epoch, &slots).await {
+            return Err(Rejection::Busy);
+        }
+        Ok(())
+    }
+
+    /// The second and third step of a transfer; each can be taken again by anybody.
+    async fn arrive(
+        &self,
+        campaign: CampaignId,
+        (from, to): (usize, usize),
+        id: &str,
+        epoch: u64,
+        slots: &str,
+    ) -> bool {
+        let args = [arg("arrive"), arg(id), arg(epoch), arg(slots)];
+        let arrived: u32 = self.call_or_log(campaign, to, &args).await;
+        if arrived == 1 {
+            self.call_or_log::<u32>(campaign, from, &[arg("left"), arg(id)]).await;
+        }
+        arrived == 1
+    }
+
+    async fn finish_transfers(&self, campaign: CampaignId, from: usize, epoch: u32) -> bool {
+        let leaving: std::collections::HashMap<String, String> =
+            self.call_or_log(campaign, from, &[arg("leaving")]).await;
+        let mut finished = false;
+        for (id, transfer) in leaving {
+            let Some((to, slots)) = transfer.split_once(' ') else { continue };
+            let Ok(to) = to.parse() else { continue };
+            finished |= self.arrive(campaign, (from, to), &id, epoch.into(), slots).await;
+        }
+        finished
+    }
+}
+
+/// Users are spread by their number's bits, which rise with time and would not spread by themselves.
+fn shard_of(user: UserId, shards: usize) -> usize {
+    let mixed = user.raw().wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
+    usize::try_from(mixed).unwrap_or(0) % shards.max(1)
 }
 
 async fn call<T: FromRedisValue>(
@@ -222,19 +371,23 @@ fn door_word(door: Door) -> &'static str {
     }
 }
 
-/// The arguments that install a pool.
-fn install_args(seed: &Seed) -> Result<Vec<Vec<u8>>, RedisError> {
+/// The arguments that install one shard of a pool.
+fn install_args(seed: &Seed, shard: usize, shards: usize) -> Result<Vec<Vec<u8>>, RedisError> {
     let packed =
         |error: &str| RedisError::from((ErrorKind::Client, "a seed cannot be packed", error.to_owned()));
-    let users: Vec<(String, u32)> =
-        seed.users.iter().map(|(user, units)| (user.raw().to_string(), *units)).collect();
+    let ours = |slot: &Slot| (*slot as usize - 1) % shards == shard;
+    let taken: Vec<Slot> = seed.taken.iter().copied().filter(ours).collect();
+    let users = seed.users.iter().filter(|(user, _)| shard_of(*user, shards) == shard);
+    let users: Vec<(String, u32)> = users.map(|(user, units)| (user.raw().to_string(), *units)).collect();
     let mut args = vec![
         arg("install"),
         arg(seed.epoch),
         arg(door_word(seed.door)),
         arg(seed.top),
         arg(seed.applied),
-        msgpack::slots(&seed.taken).ok_or_else(|| packed("too many slots"))?,
+        arg(shard),
+        arg(shards),
+        msgpack::slots(&taken).ok_or_else(|| packed("too many slots"))?,
         msgpack::users(&users).ok_or_else(|| packed("too many users"))?,
     ];
     let Some(prizes) = &seed.prizes else {
@@ -286,37 +439,54 @@ mod msgpack {
     }
 }
 
-fn entry_args(entry: &StockEntry) -> [Vec<u8>; 6] {
+/// A log entry for one shard: every shard follows the whole log and acts on what is its own.
+fn entry_args(entry: &StockEntry, shard: usize, shards: usize) -> [Vec<u8>; 6] {
     let none = Slots::default();
     let (top, user, slots, prize) = match &entry.change {
         StockChange::Restock { top } => (*top, 0, &none, None),
         StockChange::Return { user, slots, prize } => (0, user.raw(), slots, *prize),
         StockChange::Withdraw { top, slots } => (*top, 0, slots, None),
     };
-    [arg(entry.seq), arg(entry.change.kind()), arg(top), arg(user), arg(slots), arg(prize.unwrap_or(0))]
+    let kind = match &entry.change {
+        StockChange::Return { user, .. } if shard_of(*user, shards) != shard => "skip",
+        change => change.kind(),
+    };
+    [arg(entry.seq), arg(kind), arg(top), arg(user), arg(slots), arg(prize.unwrap_or(0))]
 }
 
 impl Gate for RedisGate {
     async fn install(&self, campaign: CampaignId, seed: Seed) {
-        let installed = match install_args(&seed) {
-            Ok(args) => self.call::<()>(campaign, &args).await,
-            Err(error) => Err(error),
-        };
-        match installed {
-            Ok(()) => {
-                let line = self.line(campaign);
-                line.version.store(0, Ordering::Release);
-                line.epoch.store(seed.epoch.into(), Ordering::Release);
+        // A draw's prizes are decided with its seats, so all of it is one shard.
+        let shards = if seed.prizes.is_some() { 1 } else { seed.shards.max(1) as usize };
+        for shard in 0..shards {
+            let installed = match install_args(&seed, shard, shards) {
+                Ok(args) => self.call::<()>(campaign, shard, &args).await,
+                Err(error) => Err(error),
+            };
+            if let Err(error) = installed {
+                tracing::warn!(%error, campaign = campaign.raw(), shard, "a shard could not be installed");
+                return;
             }
-            Err(error) => tracing::warn!(%error, campaign = campaign.raw(), "a pool could not be installed"),
         }
+        let lines = self.make_lines(campaign, shards);
+        for line in &lines.shards {
+            line.epoch.store(seed.epoch.into(), Ordering::Release);
+        }
+        self.pools.lock().insert(campaign, lines);
     }
 
     async fn claim(&self, request: ClaimRequest) -> Result<Claim, Rejection> {
-        let (answer, decided) = oneshot::channel();
-        let line = self.line(request.campaign);
-        line.waiting.try_send(Waiting { request, answer }).map_err(|_| Rejection::Busy)?;
-        decided.await.unwrap_or(Err(Rejection::NotReady))
+        let lines = self.lines(request.campaign).await.ok_or(Rejection::NotReady)?;
+        let shard = shard_of(request.user, lines.shards.len());
+        for _ in 0..lines.shards.len() + MORE_MOVES {
+            match self.claim_at(&lines.shards[shard], request.clone()).await {
+                Err(Rejection::SoldOut) if lines.shards.len() > 1 => {
+                    self.bring_units(request.campaign, &lines, shard, request.quantity).await?;
+                }
+                decided => return decided,
+            }
+        }
+        Err(Rejection::Busy)
     }
 
     async fn issue_pass(
@@ -327,61 +497,101 @@ impl Gate for RedisGate {
         now: Moment,
         expires_at: Moment,
     ) -> Result<(Pass, u32), Rejection> {
+        let lines = self.lines(campaign).await.ok_or(Rejection::NotReady)?;
+        let shards = lines.shards.len();
+        let shard = shard_of(user, shards);
+        // Each shard has its part of the quota.
+        let stock = (rules.stock as usize + shards - 1 - shard) / shards;
         let args = [
             arg("pass"),
             arg(user.raw()),
             arg(rules.factor),
-            arg(rules.stock),
+            arg(stock),
             arg(rules.limit),
             arg(now.millis()),
             arg(expires_at.millis()),
         ];
-        let answer: Vec<Value> = self.call(campaign, &args).await.map_err(|_| Rejection::NotReady)?;
-        let mut parts = answer.into_iter();
-        let mut next = || parts.next().unwrap_or(Value::Nil);
-        let code: String = read(next()).ok_or(Rejection::NotReady)?;
-        if !code.is_empty() {
-            return Err(Rejection::from_code(&code).unwrap_or(Rejection::NotReady));
+        for _ in 0..shards + MORE_MOVES {
+            let answer: Vec<Value> =
+                self.call(campaign, shard, &args).await.map_err(|_| Rejection::NotReady)?;
+            match read_pass(answer) {
+                Err(Rejection::SoldOut) if shards > 1 => self.bring_units(campaign, &lines, shard, 1).await?,
+                issued => return issued,
+            }
         }
-        let (epoch, number, expires_at) = (read(next()), read(next()), read(next()).map(Moment::from_millis));
-        let pass = number.zip(expires_at).map(|(number, expires_at)| Pass { number, expires_at });
-        pass.zip(epoch).ok_or(Rejection::NotReady)
+        Err(Rejection::Busy)
     }
 
     async fn undo(&self, claim: &Claim) {
+        let Some(lines) = self.lines(claim.campaign).await else { return };
         let prize = claim.prize().unwrap_or(0);
         let args = [arg("undo"), arg(claim.epoch), arg(claim.user.raw()), arg(&claim.slots), arg(prize)];
-        self.call_or_log::<()>(claim.campaign, &args).await;
+        self.call_or_log::<()>(claim.campaign, shard_of(claim.user, lines.shards.len()), &args).await;
     }
 
     async fn follow(&self, campaign: CampaignId, entries: &[StockEntry]) -> Option<u64> {
-        let mut args = vec![arg("follow")];
-        args.extend(entries.iter().flat_map(entry_args));
-        self.call_or_log(campaign, &args).await
+        let shards = self.lines(campaign).await?.shards.len();
+        let mut applied: Option<u64> = None;
+        for shard in 0..shards {
+            let mut args = vec![arg("follow")];
+            args.extend(entries.iter().flat_map(|entry| entry_args(entry, shard, shards)));
+            let last: Option<u64> = self.call_or_log(campaign, shard, &args).await;
+            applied = Some(applied.map_or(last?, |applied| applied.min(last.unwrap_or(0))));
+        }
+        applied
     }
 
     async fn withdraw(&self, campaign: CampaignId, units: u32) -> Option<Withdrawal> {
-        let answer: Option<(u32, u32, String)> =
-            self.call_or_log(campaign, &[arg("withdraw"), arg(units)]).await;
-        let (top, units, slots) = answer?;
-        Some(Withdrawal { top, units, slots: Slots::parse(&slots)? })
+        let shards = self.lines(campaign).await?.shards.len();
+        let mut taken = Withdrawal { top: 0, slots: Slots::default(), units: 0 };
+        for shard in 0..shards {
+            let args = [arg("withdraw"), arg(units - taken.units)];
+            let answer: Option<(u32, u32, String)> = self.call_or_log(campaign, shard, &args).await;
+            let (top, found, slots) = answer?;
+            taken.top = top;
+            taken.units += found;
+            Slots::parse(&slots)?.iter().for_each(|slot| taken.slots.push(slot));
+        }
+        Some(taken)
     }
 
     async fn put_back(&self, campaign: CampaignId, withdrawal: Withdrawal) {
         let args = [arg("put_back"), arg(withdrawal.units), arg(&withdrawal.slots)];
-        self.call_or_log::<()>(campaign, &args).await;
+        self.call_or_log::<()>(campaign, 0, &args).await;
     }
 
     async fn set_door(&self, campaign: CampaignId, door: Door) {
-        self.call_or_log::<()>(campaign, &[arg("door"), arg(door_word(door))]).await;
+        let Some(lines) = self.lines(campaign).await else { return };
+        for shard in 0..lines.shards.len() {
+            self.call_or_log::<()>(campaign, shard, &[arg("door"), arg(door_word(door))]).await;
+        }
     }
 
     async fn figures(&self, campaign: CampaignId) -> Option<PoolFigures> {
-        let answer: Option<(u32, u64, u32, u64)> = self.call_or_log(campaign, &[arg("figures")]).await;
-        answer.map(|(epoch, version, free, applied)| PoolFigures { epoch, version, free, applied })
+        let shards = self.lines(campaign).await?.shards.len();
+        let all = self.all_figures(campaign, shards).await?;
+        Some(PoolFigures {
+            epoch: all.iter().map(|shard| shard.pool.epoch).min()?,
+            version: all.iter().map(|shard| shard.pool.version).sum(),
+            free: all.iter().map(|shard| shard.pool.free).sum(),
+            applied: all.iter().map(|shard| shard.pool.applied).min()?,
+        })
     }
 
     async fn units_of(&self, campaign: CampaignId, user: UserId) -> Option<u32> {
-        self.call_or_log(campaign, &[arg("units"), arg(user.raw())]).await
+        let shards = self.lines(campaign).await?.shards.len();
+        self.call_or_log(campaign, shard_of(user, shards), &[arg("units"), arg(user.raw())]).await
     }
+}
+
+fn read_pass(answer: Vec<Value>) -> Result<(Pass, u32), Rejection> {
+    let mut parts = answer.into_iter();
+    let mut next = || parts.next().unwrap_or(Value::Nil);
+    let code: String = read(next()).ok_or(Rejection::NotReady)?;
+    if !code.is_empty() {
+        return Err(Rejection::from_code(&code).unwrap_or(Rejection::NotReady));
+    }
+    let (epoch, number, expires_at) = (read(next()), read(next()), read(next()).map(Moment::from_millis));
+    let pass = number.zip(expires_at).map(|(number, expires_at)| Pass { number, expires_at });
+    pass.zip(epoch).ok_or(Rejection::NotReady)
 }

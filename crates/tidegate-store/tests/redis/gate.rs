@@ -26,11 +26,20 @@ use crate::servers;
 /// Each gate has keys of its own.
 fn gate(link: &Link) -> RedisGate {
     static NUMBER: AtomicU32 = AtomicU32::new(0);
-    RedisGate::new(link.clone(), format!("test{}:", NUMBER.fetch_add(1, Ordering::Relaxed)))
+    RedisGate::new(link.clone(), format!("test{}:", NUMBER.fetch_add(1, Ordering::Relaxed)), "one")
 }
 
 fn seed(top: u32) -> Seed {
-    Seed { epoch: 1, door: Door::Open, top, taken: vec![], users: vec![], applied: 0, prizes: None }
+    Seed {
+        epoch: 1,
+        door: Door::Open,
+        top,
+        taken: vec![],
+        users: vec![],
+        applied: 0,
+        shards: 1,
+        prizes: None,
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -42,8 +51,8 @@ async fn redis_gate_conforms() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn stream_intake_conforms() {
-    let server = servers::Redis::start(&[]);
     static READER: AtomicU32 = AtomicU32::new(0);
+    let server = servers::Redis::start(&[]);
     conformance::intake::all(async |name, recorded| {
         // A reader who comes back is another reader, and takes over at once what the first left.
         let options = StreamOptions {
@@ -74,7 +83,7 @@ async fn a_granted_claim_is_in_the_stream_in_the_same_step() {
     assert_eq!(gate.claim(request(2, 1, 1, 2)).await, Err(Rejection::LimitReached));
     let second = gate.claim(request(3, 2, 1, 2)).await.unwrap();
     let options = StreamOptions {
-        key: gate.intake_key(CAMPAIGN),
+        key: gate.intake_key(CAMPAIGN, 0),
         consumer: "one".into(),
         dead_after: Duration::from_secs(10),
     };
@@ -103,7 +112,7 @@ async fn a_server_that_forgot_is_not_believed_until_the_pool_is_installed_again(
     // They are back as they were before the last claims: a failover to a replica that lagged.
     gate.install(CAMPAIGN, Seed { epoch: 2, ..seed(10) }).await;
     gate.claim(request(5, 5, 1, 1)).await.unwrap();
-    let tag = gate.intake_key(CAMPAIGN).replace(":intake", ":pool");
+    let tag = gate.intake_key(CAMPAIGN, 0).replace(":intake", ":pool");
     server.cli(&["hset", &tag, "version", "0"]);
     assert_eq!(gate.claim(request(6, 6, 1, 1)).await, Err(Rejection::NotReady), "less than was seen");
     gate.install(CAMPAIGN, Seed { epoch: 3, taken: vec![1], ..seed(10) }).await;
@@ -141,6 +150,75 @@ async fn a_server_that_is_away_is_not_waited_for_and_found_again() {
         outcome = gate.claim(request(3, 3, 1, 1)).await;
     }
     assert!(outcome.is_ok(), "{outcome:?}");
+}
+
+/// Everybody who asks gets one while there is one, wherever it lies; then nobody does.
+async fn sells_exactly(gates: Vec<RedisGate>, stock: u32) {
+    let gates = Arc::new(gates);
+    let mut crowd = tokio::task::JoinSet::new();
+    for buyer in 0..u64::from(stock) + 50 {
+        let gates = gates.clone();
+        crowd.spawn(async move {
+            let gate = &gates[usize::try_from(buyer).unwrap() % gates.len()];
+            loop {
+                match gate.claim(request(buyer + 1, buyer + 1, 1, 1)).await {
+                    Ok(claim) => return Some(claim.slots.iter().next().unwrap()),
+                    Err(Rejection::SoldOut) => return None,
+                    Err(Rejection::Busy) => tokio::time::sleep(Duration::from_millis(2)).await,
+                    Err(other) => panic!("{other:?}"),
+                }
+            }
+        });
+    }
+    let mut sold: Vec<u32> = crowd.join_all().await.into_iter().flatten().collect();
+    sold.sort_unstable();
+    assert!(sold.iter().copied().eq(1..=stock), "every slot once: {} of {stock}", sold.len());
+    assert_eq!(gates[0].figures(CAMPAIGN).await.unwrap().free, 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn eight_shards_on_three_masters_sell_exactly_the_stock_from_two_nodes() {
+    let nodes = servers::cluster();
+    let urls: Vec<String> = nodes.iter().map(servers::Redis::url).collect();
+    let (one, two) = (Link::open(&urls.join(",")).await.unwrap(), Link::open(&urls.join(",")).await.unwrap());
+    let gates = vec![RedisGate::new(one, "sale:", "one"), RedisGate::new(two, "sale:", "two")];
+    gates[0].install(CAMPAIGN, Seed { shards: 8, ..seed(1000) }).await;
+    sells_exactly(gates, 1000).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_order_larger_than_its_shard_is_served_from_the_others() {
+    let server = servers::Redis::start(&[]);
+    let link = Link::open(&server.url()).await.unwrap();
+    let gate = gate(&link);
+    gate.install(CAMPAIGN, Seed { shards: 4, taken: vec![3], ..seed(9) }).await;
+    assert_eq!(gate.figures(CAMPAIGN).await.unwrap().free, 8);
+    let claim = gate.claim(request(1, 1, 7, 7)).await.unwrap();
+    assert_eq!(claim.slots.units(), 7);
+    assert_eq!(gate.claim(request(2, 2, 2, 7)).await, Err(Rejection::SoldOut), "one is left, two are not");
+    gate.claim(request(3, 3, 1, 7)).await.unwrap();
+    // What comes back is for sale again, to whoever asks.
+    let back = StockChange::Return { user: claim.user, slots: claim.slots, prize: None };
+    assert_eq!(gate.follow(CAMPAIGN, &[StockEntry { seq: 1, change: back }]).await, Some(1));
+    assert_eq!(gate.claim(request(4, 4, 7, 7)).await.unwrap().slots.units(), 7);
+    let more = StockEntry { seq: 2, change: StockChange::Restock { top: 12 } };
+    assert_eq!(gate.follow(CAMPAIGN, &[more]).await, Some(2));
+    assert_eq!(gate.claim(request(5, 5, 3, 7)).await.unwrap().slots.units(), 3);
+    assert_eq!(gate.withdraw(CAMPAIGN, 5).await.unwrap().units, 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_transfer_that_a_node_left_half_done_is_finished_by_another() {
+    let server = servers::Redis::start(&[]);
+    let link = Link::open(&server.url()).await.unwrap();
+    let gate = gate(&link);
+    gate.install(CAMPAIGN, Seed { shards: 2, ..seed(6) }).await;
+    // Slot 1 has left the first shard for the second, and the node that sent it died.
+    let key = |name: &str| gate.intake_key(CAMPAIGN, 0).replace(":intake", name);
+    server.cli(&["hincrby", &key(":pool"), "next", "2"]);
+    server.cli(&["hset", &key(":leaving"), "dead-1", "1 1"]);
+    assert_eq!(gate.figures(CAMPAIGN).await.unwrap().free, 5, "it is nowhere for now");
+    sells_exactly(vec![gate], 6).await;
 }
 
 /// One step, taken by the script and by the core alike.

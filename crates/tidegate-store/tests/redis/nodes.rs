@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use tidegate_core::{Claim, Moment, OrderId, OrderState, Rejection};
+use tidegate_core::{Campaign, Claim, Moment, OrderId, OrderState, Rejection};
 use tidegate_store::conformance::{CAMPAIGN, NOW, campaign, item, request};
 use tidegate_store::gate::Gate;
 use tidegate_store::gate::redis::RedisGate;
@@ -76,25 +76,32 @@ struct World {
 
 impl World {
     async fn start(url: &str) -> Arc<Self> {
+        Self::split(url, 1).await
+    }
+
+    /// The same with the stock split over so many shards.
+    async fn split(url: &str, shards: u32) -> Arc<Self> {
         let directory = tempfile::tempdir().unwrap();
         let options =
             SqliteOptions { path: directory.path().join("ledger.db"), readers: 4, cache_mb: 8, max_mb: None };
         let ledger = Arc::new(SqliteLedger::open(&options, Box::new(Unobserved)).unwrap());
         ledger.create_item(item(), None).await.unwrap();
-        ledger.create_campaign(campaign(STOCK, 1), vec![], None).await.unwrap();
+        ledger.create_campaign(Campaign { shards, ..campaign(STOCK, 1) }, vec![], None).await.unwrap();
         let (mut gates, mut frozen) = (Vec::new(), Vec::new());
         for node in 0..NODES {
-            let gate = Arc::new(RedisGate::new(Link::open(url).await.unwrap(), ""));
+            let gate = Arc::new(RedisGate::new(Link::open(url).await.unwrap(), "", format!("node{node}")));
             let stopped = Arc::new(AtomicBool::new(false));
-            let options = StreamOptions {
-                key: gate.intake_key(CAMPAIGN),
-                consumer: format!("node {node}"),
-                dead_after: Duration::from_millis(400),
-            };
-            let intake =
-                Arc::new(StreamIntake::open(Link::open(url).await.unwrap(), options, 0).await.unwrap());
-            let records = Arc::new(OnNode { ledger: ledger.clone(), frozen: stopped.clone() });
-            tokio::spawn(recorder::run(intake, records, Quiet, || NOW, tokio::sync::watch::Sender::new(0)));
+            for shard in 0..shards as usize {
+                let options = StreamOptions {
+                    key: gate.intake_key(CAMPAIGN, shard),
+                    consumer: format!("node {node}"),
+                    dead_after: Duration::from_millis(400),
+                };
+                let intake = StreamIntake::open(Link::open(url).await.unwrap(), options, 0).await.unwrap();
+                let records = Arc::new(OnNode { ledger: ledger.clone(), frozen: stopped.clone() });
+                let progress = tokio::sync::watch::Sender::new(0);
+                tokio::spawn(recorder::run(Arc::new(intake), records, Quiet, || NOW, progress));
+            }
             gates.push(gate);
             frozen.push(stopped);
         }
@@ -127,7 +134,7 @@ impl World {
         }
     }
 
-    async fn sold(&self) -> u32 {
+    fn sold(&self) -> u32 {
         let tally = self.ledger.tally(CAMPAIGN).unwrap().unwrap();
         tally.awaiting_payment
     }
@@ -148,7 +155,7 @@ impl World {
                     _ => continue,
                 },
                 Err(Rejection::LimitReached) if self.ledger.order_of_user(buyer) => return,
-                Err(Rejection::SoldOut) if self.sold().await == STOCK => return,
+                Err(Rejection::SoldOut) if self.sold() == STOCK => return,
                 Err(Rejection::NotReady) => self.asked.store(true, Ordering::SeqCst),
                 Err(_) => {}
             }
@@ -198,7 +205,7 @@ async fn sell_through<F: Future<Output = ()>>(world: Arc<World>, trouble: impl F
         crowd.spawn(world.clone().buy(buyer));
     }
     crowd.join_all().await;
-    assert_eq!(world.sold().await, STOCK, "sold out, and not more");
+    assert_eq!(world.sold(), STOCK, "sold out, and not more");
     assert!(world.told.load(Ordering::SeqCst) <= STOCK.into());
     let audit = world.ledger.audit(CAMPAIGN).await.unwrap().unwrap();
     assert_eq!(audit.violations, Vec::<String>::new());
@@ -216,6 +223,16 @@ async fn three_nodes_sell_exactly_the_stock() {
 async fn a_flushed_server_is_reseeded_and_the_sale_goes_on() {
     let server = servers::Redis::start(&[]);
     let world = World::start(&server.url()).await;
+    sell_through(world, async || {
+        server.cli(&["flushall"]);
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_flushed_server_with_four_shards_is_reseeded_and_the_sale_goes_on() {
+    let server = servers::Redis::start(&[]);
+    let world = World::split(&server.url(), 4).await;
     sell_through(world, async || {
         server.cli(&["flushall"]);
     })
@@ -242,9 +259,9 @@ async fn a_server_that_wakes_up_with_an_old_copy_sells_nothing_twice() {
     let sold = world.clone();
     sell_through(world, async || {
         server.cli(&["save"]);
-        let before = sold.sold().await;
+        let before = sold.sold();
         let deadline = Instant::now() + Duration::from_secs(5);
-        while sold.sold().await < before + 20 && Instant::now() < deadline {
+        while sold.sold() < before + 20 && Instant::now() < deadline {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
         server.kill();

@@ -1,15 +1,19 @@
 -- The gate's rules: the core's pool, as one script. Every operation is atomic; a rejection changes nothing.
 --
--- KEYS  1 pool      hash: epoch version door top next applied, passes (last spent returned), a draw's table
+-- A pool is split over shards, each a set of keys like these. Slot n belongs to shard (n - 1) mod shards until it is moved.
+--
+-- KEYS  1 pool      hash: epoch version door top next applied shards, passes (last spent returned), a draw's table
 --       2 returned  sorted set: free slots below next
 --       3 users     hash: units held, by user
 --       4 passes    hash: the outstanding pass of each user, "number expires"
 --       5 issued    sorted set: "number user" by number, the order of issue
 --       6 intake    stream: claims on their way to the ledger
 --       7 deck      string: a deck's prize behind every seat, one byte each
+--       8 leaving   hash: slots on their way to another shard, "target slots", by transfer
+--       9 arrived   set: transfers that have arrived here
 -- ARGV  1 operation, then its own. Users and ids are strings: a Lua number has 53 bits.
 
-local POOL, RETURNED, USERS, PASSES, ISSUED, INTAKE, DECK = unpack(KEYS)
+local POOL, RETURNED, USERS, PASSES, ISSUED, INTAKE, DECK, LEAVING, ARRIVED = unpack(KEYS)
 local ODDS_TOTAL = 1000000000
 
 -- SHA-256, for a draw's outcomes. The server offers SHA-1 only.
@@ -163,18 +167,24 @@ end
 -- The pool.
 
 local function pool()
-  local values = redis.call("HMGET", POOL, "epoch", "version", "door", "top", "next", "applied")
+  local values = redis.call("HMGET", POOL, "epoch", "version", "door", "top", "next", "applied", "shards")
   if not values[1] then
     return nil
   end
   local read = { epoch = tonumber(values[1]), version = tonumber(values[2]), door = values[3] }
   read.top, read.next, read.applied = tonumber(values[4]), tonumber(values[5]), tonumber(values[6])
+  read.shards = tonumber(values[7])
   read.returned = redis.call("ZCARD", RETURNED)
   return read
 end
 
+-- Slots of this shard that were never taken.
+local function fresh(p)
+  return p.next > p.top and 0 or math.floor((p.top - p.next) / p.shards) + 1
+end
+
 local function free(p)
-  return p.top + 1 - p.next + p.returned
+  return fresh(p) + p.returned
 end
 
 local function write(p)
@@ -187,7 +197,7 @@ local function take_lowest(p)
     return tonumber(redis.call("ZPOPMIN", RETURNED)[1])
   end
   local slot = p.next
-  p.next = slot + 1
+  p.next = slot + p.shards
   return slot
 end
 
@@ -256,22 +266,23 @@ end
 
 local operations = {}
 
--- epoch door top applied, then taken slots, users and units, and the draw.
-function operations.install(epoch, door, top, applied, taken, users, strategy, seed, odds, left, deck)
-  redis.call("DEL", POOL, RETURNED, USERS, PASSES, ISSUED, DECK)
-  local expected, last = 1, 0
+-- epoch door top applied, which shard of how many, its taken slots, its users and their units, and the draw.
+function operations.install(epoch, door, top, applied, shard, shards, taken, users, strategy, seed, odds, left, deck)
+  redis.call("DEL", POOL, RETURNED, USERS, PASSES, ISSUED, DECK, LEAVING, ARRIVED)
+  shards = tonumber(shards)
+  local expected = tonumber(shard) + 1
   for _, slot in ipairs(cmsgpack.unpack(taken)) do
-    for gap = expected, slot - 1 do
+    for gap = expected, slot - 1, shards do
       redis.call("ZADD", RETURNED, gap, gap)
     end
-    expected, last = slot + 1, slot
+    expected = slot + shards
   end
   local list = cmsgpack.unpack(users)
   for i = 1, #list, 2 do
     redis.call("HSET", USERS, list[i], list[i + 1])
   end
-  redis.call("HSET", POOL, "epoch", epoch, "version", 0, "door", door, "top", top, "next", last + 1, "applied", applied,
-    "last", 0, "spent", 0, "returned", 0)
+  redis.call("HSET", POOL, "epoch", epoch, "version", 0, "door", door, "top", top, "next", expected, "applied", applied,
+    "shards", shards, "last", 0, "spent", 0, "returned", 0)
   if strategy ~= "" then
     odds, left = split(odds), split(left)
     redis.call("HSET", POOL, "strategy", strategy, "seed", seed, "prizes", #odds)
@@ -382,7 +393,7 @@ function operations.follow(...)
         p.top = math.max(p.top, tonumber(top))
       elseif kind == "return" then
         give_back(p, user, split(slots), tonumber(prize))
-      else
+      elseif kind == "withdraw" then
         p.top = tonumber(top)
         for _, slot in ipairs(split(slots)) do
           p.returned = p.returned - redis.call("ZREM", RETURNED, slot)
@@ -401,16 +412,22 @@ function operations.withdraw(units)
     return false
   end
   units = tonumber(units)
-  local fresh = math.min(units, p.top + 1 - p.next)
-  p.top = p.top - fresh
-  local slots = {}
-  while fresh + #slots < units and p.returned > 0 do
+  local cut, slots = 0, {}
+  if p.shards == 1 then
+    cut = math.min(units, fresh(p))
+    p.top = p.top - cut
+  end
+  while cut + #slots < units and p.returned > 0 do
     slots[#slots + 1] = redis.call("ZPOPMAX", RETURNED)[1]
     p.returned = p.returned - 1
   end
+  -- The top is every shard's: what was never taken here goes slot by slot.
+  while cut + #slots < units and free(p) > 0 do
+    slots[#slots + 1] = take_lowest(p)
+  end
   p.version = p.version + 1
   write(p)
-  return { p.top, fresh + #slots, table.concat(slots, ",") }
+  return { p.top, cut + #slots, table.concat(slots, ",") }
 end
 
 function operations.put_back(units, slots)
@@ -436,9 +453,57 @@ function operations.door(door)
   return redis.status_reply("OK")
 end
 
+-- A transfer: slots leave here for another shard, and are kept until they have arrived there.
+function operations.leave(id, target, most)
+  local p = pool()
+  if not p then
+    return false
+  end
+  local slots = {}
+  while #slots < tonumber(most) and free(p) > 0 do
+    slots[#slots + 1] = take_lowest(p)
+  end
+  if #slots > 0 then
+    redis.call("HSET", LEAVING, id, target .. " " .. table.concat(slots, ","))
+    p.version = p.version + 1
+    write(p)
+  end
+  return { p.epoch, table.concat(slots, ",") }
+end
+
+-- They arrive, once. Gives 1 if they are here now, 0 if this shard is of another life.
+function operations.arrive(id, epoch, slots)
+  local p = pool()
+  if not p or p.epoch ~= tonumber(epoch) then
+    return 0
+  end
+  if redis.call("SADD", ARRIVED, id) == 1 then
+    for _, slot in ipairs(split(slots)) do
+      redis.call("ZADD", RETURNED, slot, slot)
+    end
+    p.version = p.version + 1
+    write(p)
+  end
+  return 1
+end
+
+function operations.left(id)
+  return redis.call("HDEL", LEAVING, id)
+end
+
+-- What is on its way from here: id, "target slots", …
+function operations.leaving()
+  return redis.call("HGETALL", LEAVING)
+end
+
 function operations.figures()
   local p = pool()
-  return p and { p.epoch, p.version, free(p), p.applied }
+  return p and { p.epoch, p.version, free(p), p.applied, redis.call("HLEN", LEAVING) }
+end
+
+-- Over how many shards the pool is split.
+function operations.shards()
+  return tonumber(redis.call("HGET", POOL, "shards") or nil)
 end
 
 function operations.units(user)

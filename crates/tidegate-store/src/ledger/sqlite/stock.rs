@@ -42,7 +42,8 @@ fn read_seed(connection: &Connection, campaign: CampaignId) -> rusqlite::Result<
         .collect::<rusqlite::Result<Vec<_>>>()?;
     let applied = log_end(connection, campaign)?;
     let prizes = draws::prize_seed(connection, &found)?;
-    Ok(Some(Seed { epoch: found.epoch, door: found.door(), top: found.top, taken, users, applied, prizes }))
+    let Campaign { epoch, top, shards, .. } = found;
+    Ok(Some(Seed { epoch, door: found.door(), top, taken, users, applied, shards, prizes }))
 }
 
 pub(super) fn log_end(connection: &Connection, campaign: CampaignId) -> rusqlite::Result<u64> {
