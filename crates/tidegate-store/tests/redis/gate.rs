@@ -152,6 +152,22 @@ async fn a_server_that_is_away_is_not_waited_for_and_found_again() {
     assert!(outcome.is_ok(), "{outcome:?}");
 }
 
+#[tokio::test]
+async fn an_entry_that_cannot_be_read_is_set_aside_and_the_others_come_out() {
+    let server = servers::Redis::start(&[]);
+    let options =
+        StreamOptions { key: "s".into(), consumer: "one".into(), dead_after: Duration::from_secs(10) };
+    let intake = StreamIntake::open(Link::open(&server.url()).await.unwrap(), options, 0).await.unwrap();
+    intake.append(conformance::claim(1, 1, &[1])).await.unwrap();
+    server.cli(&["xadd", "s", "*", "c", "nonsense"]);
+    intake.append(conformance::claim(2, 2, &[2])).await.unwrap();
+    let (first, claims) = intake.next(10).await;
+    assert_eq!((first, claims.iter().map(|claim| claim.id.raw()).collect::<Vec<_>>()), (1, vec![1, 2]));
+    intake.recorded(2).await;
+    assert_eq!((server.cli(&["xlen", "s"]).trim(), server.cli(&["xlen", "s:dead"]).trim()), ("0", "1"));
+    assert!(server.cli(&["xrange", "s:dead", "-", "+"]).contains("why"));
+}
+
 /// Everybody who asks gets one while there is one, wherever it lies; then nobody does.
 async fn sells_exactly(gates: Vec<RedisGate>, stock: u32) {
     let gates = Arc::new(gates);
