@@ -375,7 +375,10 @@ impl Model for Protocol {
             }
             Action::RaiseEpoch => state.raise_epoch()?,
             Action::Install { shard } => {
-                state.gate[shard] = Some(state.seeds[shard].take()?);
+                let mut seed = state.seeds[shard].take()?;
+                // The stream is not the seed's: what waits there is rejected by its epoch.
+                seed.stream = state.gate[shard].as_ref().map(|old| old.stream.clone()).unwrap_or_default();
+                state.gate[shard] = Some(seed);
                 state.replica[shard].clone_from(&state.gate[shard]);
                 state.lost[shard] = false;
             }
@@ -397,6 +400,15 @@ impl Model for Protocol {
             Property::always(
                 "once quiet, no slot is both or free twice, unless writes were lost unnoticed",
                 |_, state: &State| !state.is_quiet() || state.lost.contains(&true) || state.is_apart(),
+            ),
+            Property::always(
+                "once quiet, every claim has met its fate, unless a server forgot it",
+                |world: &Protocol, state: &State| {
+                    let tried: u8 = state.tries.iter().sum();
+                    !state.is_quiet()
+                        || state.left.faults < world.faults
+                        || state.orders.len() == usize::from(tried)
+                },
             ),
             Property::sometimes("everything can be sold", |_, state: &State| state.held().count_ones() == 2),
             Property::sometimes("a reseed can end with orders", |world: &Protocol, state: &State| {

@@ -6,6 +6,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 use hashbrown::HashMap;
 use parking_lot::Mutex;
@@ -26,6 +27,10 @@ use crate::redis_link::Link;
 const MAX_BATCH: usize = 256;
 /// How often units are brought to a shard for one claim before it is told to come back: once from every other, and these.
 const MORE_MOVES: usize = 3;
+/// How often the answer of a call is asked for again.
+const ASK_AGAIN: usize = 1;
+/// How long a call may take, reconnecting included.
+const CALL_WITHIN: Duration = Duration::from_secs(3);
 /// Claims of one shard that may wait for a call; more are refused as busy.
 const MAX_WAITING: usize = 20_000;
 
@@ -34,19 +39,19 @@ pub struct RedisGate {
     link: Link,
     /// Comes before every key, so that several installations can share a server.
     prefix: String,
-    /// Unique among the nodes: names the transfers this one makes.
+    /// Unique among all processes there ever were: a call that is sent again is known by it.
     node: String,
     script: Arc<Script>,
     pools: Mutex<HashMap<CampaignId, Arc<PoolLines>>>,
-    transfers: AtomicU64,
 }
 
 /// The ways to one pool's shards.
 #[derive(Debug)]
 struct PoolLines {
     shards: Vec<Arc<Line>>,
-    /// One transfer at a time: those who find their shard empty together need only one.
-    moving: tokio::sync::Mutex<()>,
+    /// One transfer at a time; when the last look for units began, and what it led to. Whoever asked before that look
+    /// needs no other.
+    moving: tokio::sync::Mutex<Option<(Instant, Result<(), Rejection>)>>,
 }
 
 /// The way to one shard: what waits for it, and what this node has seen of it.
@@ -63,7 +68,7 @@ struct Waiting {
 }
 
 /// A shard as one look found it.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct ShardFigures {
     pool: PoolFigures,
     /// Transfers that have left it and are not known to have arrived.
@@ -74,7 +79,7 @@ impl RedisGate {
     pub fn new(link: Link, prefix: impl Into<String>, node: impl Into<String>) -> Self {
         let script = Arc::new(Script::new(include_str!("redis/gate.lua")));
         let (prefix, node) = (prefix.into(), node.into());
-        Self { link, prefix, node, script, pools: Mutex::default(), transfers: AtomicU64::new(0) }
+        Self { link, prefix, node, script, pools: Mutex::default() }
     }
 
     /// The keys of a shard, in the order the script knows them by. They share a hash slot.
@@ -121,12 +126,13 @@ impl RedisGate {
                 link: self.link.clone(),
                 script: self.script.clone(),
                 keys: self.keys(campaign, shard),
+                node: self.node.clone(),
                 line: Arc::downgrade(&line),
             };
             tokio::spawn(caller.run(queue));
             line
         };
-        Arc::new(PoolLines { shards: (0..shards).map(line).collect(), moving: tokio::sync::Mutex::new(()) })
+        Arc::new(PoolLines { shards: (0..shards).map(line).collect(), moving: tokio::sync::Mutex::new(None) })
     }
 
     /// The ways to a pool; how many shards it has is asked once. `None` where it is not installed.
@@ -173,7 +179,24 @@ impl RedisGate {
         to: usize,
         needed: u32,
     ) -> Result<(), Rejection> {
-        let _one_at_a_time = lines.moving.lock().await;
+        let asked = Instant::now();
+        let mut last = lines.moving.lock().await;
+        if let Some((_, outcome)) = last.filter(|(begun, _)| *begun > asked) {
+            return outcome;
+        }
+        let begun = Instant::now();
+        let outcome = self.look_for_units(campaign, lines, to, needed).await;
+        *last = Some((begun, outcome));
+        outcome
+    }
+
+    async fn look_for_units(
+        &self,
+        campaign: CampaignId,
+        lines: &PoolLines,
+        to: usize,
+        needed: u32,
+    ) -> Result<(), Rejection> {
         let all = self.all_figures(campaign, lines.shards.len()).await.ok_or(Rejection::NotReady)?;
         let here = all[to].pool.free;
         if here >= needed {
@@ -181,7 +204,7 @@ impl RedisGate {
         }
         let mut finished = false;
         for (from, _) in all.iter().enumerate().filter(|(_, shard)| shard.leaving > 0) {
-            finished |= self.finish_transfers(campaign, from, all[from].pool.epoch).await;
+            finished |= self.finish_transfers(campaign, from).await;
         }
         if finished {
             return Ok(());
@@ -190,39 +213,32 @@ impl RedisGate {
             return Err(Rejection::Busy);
         }
         if all.iter().map(|shard| shard.pool.free).sum::<u32>() < needed {
-            return Err(Rejection::SoldOut);
+            // A unit may have moved from a shard not looked at yet to one looked at before: only if nothing has changed is
+            // it sure that there is none.
+            let again = self.all_figures(campaign, lines.shards.len()).await.ok_or(Rejection::NotReady)?;
+            return Err(if again == all { Rejection::SoldOut } else { Rejection::Busy });
         }
         let others = all.iter().enumerate().filter(|(shard, _)| *shard != to);
         let (from, richest) = others.max_by_key(|(_, shard)| shard.pool.free).ok_or(Rejection::NotReady)?;
-        self.transfer(campaign, from, to, richest.pool.free.div_ceil(2).max(needed - here)).await
-    }
-
-    async fn transfer(
-        &self,
-        campaign: CampaignId,
-        from: usize,
-        to: usize,
-        units: u32,
-    ) -> Result<(), Rejection> {
-        let id = format!("{}-{}", self.node, self.transfers.fetch_add(1, Ordering::Relaxed));
+        let units = richest.pool.free.div_ceil(2).max(needed - here);
+        // A transfer raises the version of the shard it leaves, so no other has this name.
+        let id = format!("{from}-{}-{}-{}", richest.pool.epoch, richest.pool.version, self.node);
         let args = [arg("leave"), arg(&id), arg(to), arg(units)];
-        let left: Option<(u64, String)> = self.call_or_log(campaign, from, &args).await;
-        let (epoch, slots) = left.ok_or(Rejection::NotReady)?;
-        if !slots.is_empty() && !self.arrive(campaign, (from, to), &id, epoch, &slots).await {
+        let left: Option<String> = self.call_or_log(campaign, from, &args).await;
+        let transfer = left.ok_or(Rejection::NotReady)?;
+        if !transfer.is_empty() && !self.arrive(campaign, from, &id, &transfer).await {
             return Err(Rejection::Busy);
         }
         Ok(())
     }
 
-    /// The second and third step of a transfer; each can be taken again by anybody.
-    async fn arrive(
-        &self,
-        campaign: CampaignId,
-        (from, to): (usize, usize),
-        id: &str,
-        epoch: u64,
-        slots: &str,
-    ) -> bool {
+    /// The second and third step of a transfer, which says "epoch target slots"; each can be taken again by anybody.
+    async fn arrive(&self, campaign: CampaignId, from: usize, id: &str, transfer: &str) -> bool {
+        let mut words = transfer.splitn(3, ' ');
+        let (Some(epoch), Some(to), Some(slots)) = (words.next(), words.next(), words.next()) else {
+            return false;
+        };
+        let Ok(to) = to.parse() else { return false };
         let args = [arg("arrive"), arg(id), arg(epoch), arg(slots)];
         let arrived: u32 = self.call_or_log(campaign, to, &args).await;
         if arrived == 1 {
@@ -231,14 +247,12 @@ impl RedisGate {
         arrived == 1
     }
 
-    async fn finish_transfers(&self, campaign: CampaignId, from: usize, epoch: u32) -> bool {
+    async fn finish_transfers(&self, campaign: CampaignId, from: usize) -> bool {
         let leaving: std::collections::HashMap<String, String> =
             self.call_or_log(campaign, from, &[arg("leaving")]).await;
         let mut finished = false;
         for (id, transfer) in leaving {
-            let Some((to, slots)) = transfer.split_once(' ') else { continue };
-            let Ok(to) = to.parse() else { continue };
-            finished |= self.arrive(campaign, (from, to), &id, epoch.into(), slots).await;
+            finished |= self.arrive(campaign, from, &id, &transfer).await;
         }
         finished
     }
@@ -263,7 +277,11 @@ async fn call<T: FromRedisValue>(
     for arg in args {
         invocation.arg(arg);
     }
-    invocation.invoke_async(&mut link.clone()).await
+    let mut link = link.clone();
+    match tokio::time::timeout(CALL_WITHIN, invocation.invoke_async(&mut link)).await {
+        Ok(answer) => answer,
+        Err(_) => Err((ErrorKind::Io, "the server did not answer in time").into()),
+    }
 }
 
 fn arg(value: impl ToString) -> Vec<u8> {
@@ -275,15 +293,18 @@ struct Caller {
     link: Link,
     script: Arc<Script>,
     keys: Vec<String>,
+    node: String,
     line: std::sync::Weak<Line>,
 }
 
 impl Caller {
     async fn run(self, mut queue: mpsc::Receiver<Waiting>) {
         let mut batch = Vec::with_capacity(MAX_BATCH);
+        let mut number = 0_u64;
         while queue.recv_many(&mut batch, MAX_BATCH).await > 0 {
             let Some(line) = self.line.upgrade() else { return };
-            let answers = self.decide(&line, &batch).await;
+            number += 1;
+            let answers = self.decide(&line, number, &batch).await;
             for (waiting, answer) in batch.drain(..).zip(answers) {
                 // A buyer who hung up still has their claim: it is in the intake.
                 let _ = waiting.answer.send(answer);
@@ -291,9 +312,11 @@ impl Caller {
         }
     }
 
-    async fn decide(&self, line: &Line, batch: &[Waiting]) -> Vec<Result<Claim, Rejection>> {
+    async fn decide(&self, line: &Line, number: u64, batch: &[Waiting]) -> Vec<Result<Claim, Rejection>> {
         let mut args = vec![
             arg("claim"),
+            arg(&self.node),
+            arg(format!("{:p} {number}", std::ptr::from_ref(line))),
             arg(line.epoch.load(Ordering::Acquire)),
             arg(line.version.load(Ordering::Acquire)),
         ];
@@ -301,7 +324,16 @@ impl Caller {
             args.extend(claim_args(request));
         }
         let refuse = |rejection| batch.iter().map(|_| Err(rejection)).collect();
-        match call::<Option<(u64, u64, Vec<Vec<Value>>)>>(&self.link, &self.script, &self.keys, &args).await {
+        let ask = || call::<Option<(u64, u64, Vec<Vec<Value>>)>>(&self.link, &self.script, &self.keys, &args);
+        let mut answer = ask().await;
+        // An answer that was lost is asked for again: the script knows the call, and decides nothing twice.
+        for _ in 0..ASK_AGAIN {
+            if answer.is_ok() {
+                break;
+            }
+            answer = ask().await;
+        }
+        match answer {
             Ok(Some((epoch, version, answers))) if answers.len() == batch.len() => {
                 line.epoch.store(epoch, Ordering::Release);
                 line.version.store(version, Ordering::Release);
@@ -501,7 +533,7 @@ impl Gate for RedisGate {
         let shards = lines.shards.len();
         let shard = shard_of(user, shards);
         // Each shard has its part of the quota.
-        let stock = (rules.stock as usize + shards - 1 - shard) / shards;
+        let stock = (rules.stock as usize).div_ceil(shards);
         let args = [
             arg("pass"),
             arg(user.raw()),
@@ -535,8 +567,9 @@ impl Gate for RedisGate {
         for shard in 0..shards {
             let mut args = vec![arg("follow")];
             args.extend(entries.iter().flat_map(|entry| entry_args(entry, shard, shards)));
-            let last: Option<u64> = self.call_or_log(campaign, shard, &args).await;
-            applied = Some(applied.map_or(last?, |applied| applied.min(last.unwrap_or(0))));
+            // A shard that does not answer now takes it in later; the others need not wait.
+            let last: u64 = self.call_or_log::<Option<u64>>(campaign, shard, &args).await.unwrap_or(0);
+            applied = Some(applied.map_or(last, |applied| applied.min(last)));
         }
         applied
     }
@@ -547,8 +580,11 @@ impl Gate for RedisGate {
         for shard in 0..shards {
             let args = [arg("withdraw"), arg(units - taken.units)];
             let answer: Option<(u32, u32, String)> = self.call_or_log(campaign, shard, &args).await;
-            let (top, found, slots) = answer?;
-            taken.top = top;
+            let Some((top, found, slots)) = answer else {
+                self.put_back(campaign, taken).await;
+                return None;
+            };
+            taken.top = taken.top.max(top);
             taken.units += found;
             Slots::parse(&slots)?.iter().for_each(|slot| taken.slots.push(slot));
         }

@@ -163,17 +163,11 @@ impl StreamIntake {
         let key = &self.options.key;
         if !entry.map.is_empty() {
             tracing::error!(key, id = entry.id, why, "an entry cannot be read and is set aside");
-            let body: Vec<u8> = entry.get("c").unwrap_or_default();
             let mut command = cmd("XADD");
-            command
-                .arg(format!("{key}:dead"))
-                .arg("*")
-                .arg("id")
-                .arg(&entry.id)
-                .arg("why")
-                .arg(why)
-                .arg("c")
-                .arg(body);
+            command.arg(format!("{key}:dead")).arg("*").arg("id").arg(&entry.id).arg("why").arg(why);
+            for name in entry.map.keys() {
+                command.arg(name).arg(entry.get::<Vec<u8>>(name).unwrap_or_default());
+            }
             self.ask::<()>(&command).await?;
         }
         self.finish(std::slice::from_ref(&entry.id)).await
@@ -199,8 +193,12 @@ impl StreamIntake {
             let fetched = match self.fetch(&mut given, missing).await {
                 // The stream is gone with its group: the server has forgotten, or it is new.
                 Err(error) if error.code() == Some("NOGROUP") => {
-                    given.entries.clear();
                     self.make_group().await?;
+                    Vec::new()
+                }
+                // What was given before can be recorded meanwhile.
+                Err(error) if !given.entries.is_empty() => {
+                    tracing::warn!(%error, "the intake does not answer");
                     Vec::new()
                 }
                 fetched => fetched?,

@@ -9,7 +9,7 @@
 --       5 issued    sorted set: "number user" by number, the order of issue
 --       6 intake    stream: claims on their way to the ledger
 --       7 deck      string: a deck's prize behind every seat, one byte each
---       8 leaving   hash: slots on their way to another shard, "target slots", by transfer
+--       8 leaving   hash: slots on their way to another shard, "epoch target slots", by transfer
 --       9 arrived   set: transfers that have arrived here
 -- ARGV  1 operation, then its own. Users and ids are strings: a Lua number has 53 bits.
 
@@ -203,9 +203,14 @@ end
 
 local function give_back(p, user, slots, prize)
   for _, slot in ipairs(slots) do
-    p.returned = p.returned + redis.call("ZADD", RETURNED, slot, slot)
+    -- After lost writes a slot may come back that this copy never gave: it is free here already.
+    local never_taken = slot >= p.next and (slot - p.next) % p.shards == 0
+    if not never_taken then
+      p.returned = p.returned + redis.call("ZADD", RETURNED, slot, slot)
+    end
   end
-  redis.call("HINCRBY", USERS, user, -#slots)
+  local units = tonumber(redis.call("HGET", USERS, user) or 0)
+  redis.call("HSET", USERS, user, math.max(0, units - #slots))
   redis.call("HINCRBY", POOL, "returned", #slots)
   if prize > 0 and redis.call("HEXISTS", POOL, "left:" .. prize) == 1 then
     redis.call("HINCRBY", POOL, "left:" .. prize, 1)
@@ -268,6 +273,10 @@ local operations = {}
 
 -- epoch door top applied, which shard of how many, its taken slots, its users and their units, and the draw.
 function operations.install(epoch, door, top, applied, shard, shards, taken, users, strategy, seed, odds, left, deck)
+  -- A seed that comes late or twice must not bring back what was sold since.
+  if tonumber(redis.call("HGET", POOL, "epoch") or -1) >= tonumber(epoch) then
+    return redis.status_reply("OLD")
+  end
   redis.call("DEL", POOL, RETURNED, USERS, PASSES, ISSUED, DECK, LEAVING, ARRIVED)
   shards = tonumber(shards)
   local expected = tonumber(shard) + 1
@@ -296,9 +305,17 @@ function operations.install(epoch, door, top, applied, shard, shards, taken, use
   return redis.status_reply("OK")
 end
 
--- The caller's last epoch and version, then claims of eight arguments: user quantity limit pass now play client_seed entry.
-function operations.claim(seen_epoch, seen_version, ...)
+-- Who calls and the number of this call, the caller's last epoch and version, then claims of eight arguments: user quantity
+-- limit pass now play client_seed entry. A call that is sent again, because its answer was lost, gets the answer it had.
+function operations.claim(node, call, seen_epoch, seen_version, ...)
   local p = pool()
+  local before = p and redis.call("HGET", POOL, "answer:" .. node)
+  if before then
+    local number, answer = cmsgpack.unpack(before)
+    if number == call then
+      return answer
+    end
+  end
   local seen = { tonumber(seen_epoch), tonumber(seen_version) }
   -- A server that has forgotten what the caller has seen must be told again what is free.
   if not p or p.epoch < seen[1] or (p.epoch == seen[1] and p.version < seen[2]) then
@@ -320,7 +337,9 @@ function operations.claim(seen_epoch, seen_version, ...)
     end
   end
   write(p)
-  return { p.epoch, p.version, answers }
+  local answer = { p.epoch, p.version, answers }
+  redis.call("HSET", POOL, "answer:" .. node, cmsgpack.pack(call, answer))
+  return answer
 end
 
 function operations.pass(user, factor, stock, limit, now, expires)
@@ -335,7 +354,8 @@ function operations.pass(user, factor, stock, limit, now, expires)
   elseif tonumber(redis.call("HGET", USERS, user) or -1) >= tonumber(limit) then
     return { "limit_reached" }
   end
-  while true do
+  -- Some at a time: those that are left go with the next.
+  for _ = 1, 1000 do
     local front = redis.call("ZRANGE", ISSUED, 0, 0)[1]
     if not front then
       break
@@ -459,16 +479,21 @@ function operations.leave(id, target, most)
   if not p then
     return false
   end
+  if redis.call("HEXISTS", LEAVING, id) == 1 then
+    return redis.call("HGET", LEAVING, id)
+  end
   local slots = {}
   while #slots < tonumber(most) and free(p) > 0 do
     slots[#slots + 1] = take_lowest(p)
   end
-  if #slots > 0 then
-    redis.call("HSET", LEAVING, id, target .. " " .. table.concat(slots, ","))
-    p.version = p.version + 1
-    write(p)
+  if #slots == 0 then
+    return ""
   end
-  return { p.epoch, table.concat(slots, ",") }
+  local transfer = p.epoch .. " " .. target .. " " .. table.concat(slots, ",")
+  redis.call("HSET", LEAVING, id, transfer)
+  p.version = p.version + 1
+  write(p)
+  return transfer
 end
 
 -- They arrive, once. Gives 1 if they are here now, 0 if this shard is of another life.
@@ -491,7 +516,7 @@ function operations.left(id)
   return redis.call("HDEL", LEAVING, id)
 end
 
--- What is on its way from here: id, "target slots", …
+-- What is on its way from here: id, "epoch target slots", …
 function operations.leaving()
   return redis.call("HGETALL", LEAVING)
 end
