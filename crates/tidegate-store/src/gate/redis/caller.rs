@@ -1,0 +1,134 @@
+//! One shard's caller: sends whatever waits for it, one call after the other, and knows what it has seen of it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use redis::{Script, Value};
+use tidegate_core::{Claim, ClaimRequest, Rejection, Shown, Slots, Wanted};
+use tokio::sync::{mpsc, oneshot};
+
+use super::call;
+use super::encoding::{arg, read};
+use crate::intake::stream::entry_fields;
+use crate::redis_link::Link;
+
+/// Claims in one call: few enough that others are not kept waiting.
+const MAX_BATCH: usize = 256;
+/// Numbers the calls of this process, whatever they are for: no two have the same.
+static CALLS: AtomicU64 = AtomicU64::new(0);
+/// How often the answer of a call is asked for again.
+const ASK_AGAIN: usize = 1;
+
+/// The way to one shard: what waits for it, and what this node has seen of it.
+#[derive(Debug)]
+pub(super) struct Line {
+    pub(super) waiting: mpsc::Sender<Waiting>,
+    pub(super) epoch: AtomicU64,
+    pub(super) version: AtomicU64,
+}
+
+pub(super) struct Waiting {
+    pub(super) request: ClaimRequest,
+    pub(super) answer: oneshot::Sender<Result<Claim, Rejection>>,
+}
+
+/// Sends whatever waits for one pool, one call after the other.
+pub(super) struct Caller {
+    pub(super) link: Link,
+    pub(super) script: Arc<Script>,
+    pub(super) keys: Vec<String>,
+    pub(super) node: String,
+    pub(super) line: std::sync::Weak<Line>,
+}
+
+impl Caller {
+    pub(super) async fn run(self, mut queue: mpsc::Receiver<Waiting>) {
+        let mut batch = Vec::with_capacity(MAX_BATCH);
+        while queue.recv_many(&mut batch, MAX_BATCH).await > 0 {
+            let Some(line) = self.line.upgrade() else { return };
+            let answers = self.decide(&line, &batch).await;
+            for (waiting, answer) in batch.drain(..).zip(answers) {
+                // A buyer who hung up still has their claim: it is in the intake.
+                let _ = waiting.answer.send(answer);
+            }
+        }
+    }
+
+    async fn decide(&self, line: &Line, batch: &[Waiting]) -> Vec<Result<Claim, Rejection>> {
+        let mut args = vec![
+            arg("claim"),
+            arg(&self.node),
+            arg(CALLS.fetch_add(1, Ordering::Relaxed)),
+            arg(line.epoch.load(Ordering::Acquire)),
+            arg(line.version.load(Ordering::Acquire)),
+        ];
+        for Waiting { request, .. } in batch {
+            args.extend(claim_args(request));
+        }
+        let refuse = |rejection| batch.iter().map(|_| Err(rejection)).collect();
+        let ask = || call::<Option<(u64, u64, Vec<Vec<Value>>)>>(&self.link, &self.script, &self.keys, &args);
+        let mut answer = ask().await;
+        // An answer that was lost is asked for again: the script knows the call, and decides nothing twice.
+        for _ in 0..ASK_AGAIN {
+            if answer.is_ok() {
+                break;
+            }
+            answer = ask().await;
+        }
+        match answer {
+            Ok(Some((epoch, version, answers))) if answers.len() == batch.len() => {
+                line.epoch.store(epoch, Ordering::Release);
+                line.version.store(version, Ordering::Release);
+                batch
+                    .iter()
+                    .zip(answers)
+                    .map(|(waiting, answer)| read_claim(&waiting.request, epoch, answer))
+                    .collect()
+            }
+            Ok(_) => refuse(Rejection::NotReady),
+            Err(error) => {
+                tracing::warn!(%error, "the gate did not decide");
+                // Whether the claims were taken is not known; if they were, they are in the intake and become orders.
+                refuse(Rejection::NotReady)
+            }
+        }
+    }
+}
+
+/// A claim's arguments, in the script's order. The entry is the claim but for what the script adds.
+fn claim_args(request: &ClaimRequest) -> [Vec<u8>; 8] {
+    let (pass, now) = match request.shown {
+        Shown::NotNeeded => (Vec::new(), 0),
+        Shown::Pass { number, now } => (arg(number), now.millis()),
+    };
+    let (play, client_seed) = match &request.wanted {
+        Wanted::Order { .. } => ("0", ""),
+        Wanted::Play { client_seed } => ("1", client_seed.as_str()),
+    };
+    let [(_, entry), ..] = entry_fields(&request.clone().granted(Slots::default(), None, 0, 0));
+    [
+        arg(request.user.raw()),
+        arg(request.quantity),
+        arg(request.limit),
+        pass,
+        arg(now),
+        arg(play),
+        client_seed.as_bytes().to_vec(),
+        entry,
+    ]
+}
+
+fn read_claim(request: &ClaimRequest, epoch: u64, answer: Vec<Value>) -> Result<Claim, Rejection> {
+    let mut parts = answer.into_iter();
+    let mut next = || parts.next().unwrap_or(Value::Nil);
+    let code: String = read(next()).unwrap_or_default();
+    if !code.is_empty() {
+        return Err(Rejection::from_code(&code).unwrap_or(Rejection::NotReady));
+    }
+    let (version, prize, slots): (Option<u64>, Option<u8>, Option<String>) =
+        (read(next()), read(next()), read(next()));
+    let slots = slots.as_deref().and_then(Slots::parse).ok_or(Rejection::NotReady)?;
+    let epoch = u32::try_from(epoch).map_err(|_| Rejection::NotReady)?;
+    let prize = prize.filter(|prize| *prize > 0);
+    Ok(request.clone().granted(slots, prize, epoch, version.ok_or(Rejection::NotReady)?))
+}

@@ -1,0 +1,123 @@
+//! How what the gate is asked goes to the script, and how its answers are read.
+
+use redis::{ErrorKind, FromRedisValue, RedisError, Value};
+use tidegate_core::dealer::Dealer;
+use tidegate_core::pool::Door;
+use tidegate_core::{Moment, Pass, Rejection, Seed, Slot, Slots, StockChange, StockEntry, UserId};
+
+pub(super) fn arg(value: impl ToString) -> Vec<u8> {
+    value.to_string().into_bytes()
+}
+
+pub(super) fn read<T: FromRedisValue>(value: Value) -> Option<T> {
+    T::from_redis_value(value).ok()
+}
+
+/// Users are spread by their number's bits, which rise with time and would not spread by themselves.
+pub(super) fn shard_of(user: UserId, shards: usize) -> usize {
+    let mixed = user.raw().wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
+    usize::try_from(mixed).unwrap_or(0) % shards.max(1)
+}
+
+pub(super) fn door_word(door: Door) -> &'static str {
+    match door {
+        Door::Open => "open",
+        Door::Paused => "paused",
+        Door::Closed => "closed",
+    }
+}
+
+/// The arguments that install one shard of a pool.
+pub(super) fn install_args(seed: &Seed, shard: usize, shards: usize) -> Result<Vec<Vec<u8>>, RedisError> {
+    let packed =
+        |error: &str| RedisError::from((ErrorKind::Client, "a seed cannot be packed", error.to_owned()));
+    let ours = |slot: &Slot| (*slot as usize - 1) % shards == shard;
+    let taken: Vec<Slot> = seed.taken.iter().copied().filter(ours).collect();
+    let users = seed.users.iter().filter(|(user, _)| shard_of(*user, shards) == shard);
+    let users: Vec<(String, u32)> = users.map(|(user, units)| (user.raw().to_string(), *units)).collect();
+    let mut args = vec![
+        arg("install"),
+        arg(seed.epoch),
+        arg(door_word(seed.door)),
+        arg(seed.top),
+        arg(seed.applied),
+        arg(shard),
+        arg(shards),
+        msgpack::slots(&taken).ok_or_else(|| packed("too many slots"))?,
+        msgpack::users(&users).ok_or_else(|| packed("too many users"))?,
+    ];
+    let Some(prizes) = &seed.prizes else {
+        args.extend([const { Vec::new() }; 5]);
+        return Ok(args);
+    };
+    let list = |numbers: &mut dyn Iterator<Item = u32>| {
+        numbers.map(|number| number.to_string()).collect::<Vec<_>>().join(",").into_bytes()
+    };
+    args.extend([
+        arg(prizes.draw.strategy.as_str()),
+        prizes.draw.seed.to_vec(),
+        list(&mut prizes.draw.prizes.iter().map(|prize| prize.odds)),
+        list(&mut prizes.draw.prizes.iter().zip(&prizes.taken).map(|(prize, taken)| prize.stock - taken)),
+        Dealer::new(&prizes.draw, prizes.seats).deck().to_vec(),
+    ]);
+    Ok(args)
+}
+
+/// The two lists of a seed in MessagePack, which the server reads in one go.
+mod msgpack {
+    fn list(length: usize) -> Option<Vec<u8>> {
+        let length = u32::try_from(length).ok()?;
+        Some([&[0xdd][..], &length.to_be_bytes()].concat())
+    }
+
+    fn number(into: &mut Vec<u8>, number: u32) {
+        into.push(0xce);
+        into.extend(number.to_be_bytes());
+    }
+
+    pub(super) fn slots(slots: &[u32]) -> Option<Vec<u8>> {
+        let mut bytes = list(slots.len())?;
+        for slot in slots {
+            number(&mut bytes, *slot);
+        }
+        Some(bytes)
+    }
+
+    /// User, units, user, units, …: users as texts of at most 20 digits.
+    pub(super) fn users(users: &[(String, u32)]) -> Option<Vec<u8>> {
+        let mut bytes = list(users.len() * 2)?;
+        for (user, units) in users {
+            bytes.push(0xa0 | u8::try_from(user.len()).ok()?);
+            bytes.extend(user.as_bytes());
+            number(&mut bytes, *units);
+        }
+        Some(bytes)
+    }
+}
+
+/// A log entry for one shard: every shard follows the whole log and acts on what is its own.
+pub(super) fn entry_args(entry: &StockEntry, shard: usize, shards: usize) -> [Vec<u8>; 6] {
+    let none = Slots::default();
+    let (top, user, slots, prize) = match &entry.change {
+        StockChange::Restock { top } => (*top, 0, &none, None),
+        StockChange::Return { user, slots, prize } => (0, user.raw(), slots, *prize),
+        StockChange::Withdraw { top, slots } => (*top, 0, slots, None),
+    };
+    let kind = match &entry.change {
+        StockChange::Return { user, .. } if shard_of(*user, shards) != shard => "skip",
+        change => change.kind(),
+    };
+    [arg(entry.seq), arg(kind), arg(top), arg(user), arg(slots), arg(prize.unwrap_or(0))]
+}
+
+pub(super) fn read_pass(answer: Vec<Value>) -> Result<(Pass, u32), Rejection> {
+    let mut parts = answer.into_iter();
+    let mut next = || parts.next().unwrap_or(Value::Nil);
+    let code: String = read(next()).ok_or(Rejection::NotReady)?;
+    if !code.is_empty() {
+        return Err(Rejection::from_code(&code).unwrap_or(Rejection::NotReady));
+    }
+    let (epoch, number, expires_at) = (read(next()), read(next()), read(next()).map(Moment::from_millis));
+    let pass = number.zip(expires_at).map(|(number, expires_at)| Pass { number, expires_at });
+    pass.zip(epoch).ok_or(Rejection::NotReady)
+}
