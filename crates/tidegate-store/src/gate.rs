@@ -24,7 +24,7 @@ pub struct PoolFigures {
 
 /// Decides claims. A pool that was never installed answers `not_ready`.
 pub trait Gate: Send + Sync + 'static {
-    /// Installs a pool, replacing what was there: publishing and reseeding.
+    /// Installs a pool, replacing what was there of an earlier epoch: publishing and reseeding.
     fn install(&self, campaign: CampaignId, seed: Seed) -> impl Future<Output = ()> + Send;
 
     fn claim(&self, request: ClaimRequest) -> impl Future<Output = Result<Claim, Rejection>> + Send;

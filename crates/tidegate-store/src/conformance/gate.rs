@@ -24,7 +24,8 @@ pub async fn all<G: Gate, F: Future<Output = G>>(make: impl Fn() -> F) {
     concurrent_buyers_get_exactly_the_stock(make().await).await;
 }
 
-fn seed(top: u32) -> Seed {
+/// An open pool of the first epoch from which nothing was taken.
+pub fn seed(top: u32) -> Seed {
     Seed {
         epoch: 1,
         door: Door::Open,

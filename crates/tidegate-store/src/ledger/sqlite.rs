@@ -9,6 +9,7 @@ mod buyers;
 mod campaigns;
 mod connection;
 mod deliveries;
+mod delivery_desk;
 mod draws;
 mod events;
 mod items;
@@ -40,7 +41,8 @@ use tidegate_core::{
 pub use self::accounts::{Account, CodeCheck, CodeLimits, CodeSent, NewCode};
 pub use self::buyers::{NewBuyer, Session};
 pub use self::connection::schema_version;
-pub use self::deliveries::{DeliveryFilter, Tried};
+pub use self::deliveries::Tried;
+pub use self::delivery_desk::DeliveryFilter;
 pub use self::events::Event;
 pub use self::orders::OrderFilter;
 pub use self::payments::DueRefund;

@@ -13,6 +13,7 @@ use tidegate_core::{
     Claim, ClaimRequest, Draw, Moment, PassRules, Prize, PrizeSeed, Rejection, Seed, Shown, StockChange,
     StockEntry, Wanted,
 };
+use tidegate_store::conformance::gate::seed;
 use tidegate_store::conformance::{self, CAMPAIGN, NOW, request, user};
 use tidegate_store::gate::Gate;
 use tidegate_store::gate::memory::MemoryGate;
@@ -27,19 +28,6 @@ use crate::servers;
 fn gate(link: &Link) -> RedisGate {
     static NUMBER: AtomicU32 = AtomicU32::new(0);
     RedisGate::new(link.clone(), format!("test{}:", NUMBER.fetch_add(1, Ordering::Relaxed)), "one")
-}
-
-fn seed(top: u32) -> Seed {
-    Seed {
-        epoch: 1,
-        door: Door::Open,
-        top,
-        taken: vec![],
-        users: vec![],
-        applied: 0,
-        shards: 1,
-        prizes: None,
-    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -78,6 +78,7 @@ async fn play(
     let outcome = try_play(&site, id.campaign(), &headers, body).await;
     site.app.metrics.play(match &outcome {
         Ok(Played { replayed: true, .. }) => "replayed",
+        Ok(Played { play, .. }) if play.play.state == PlayState::Queued => "queued",
         Ok(Played { play, .. }) if play.play.prize.is_some() => "won",
         Ok(_) => "lost",
         Err(problem) => problem.code(),
