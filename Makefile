@@ -3,7 +3,7 @@
 .PHONY: run test lint bench prove setup
 
 # Debian packages the build and the tests need, as package:command.
-NEEDS := build-essential:cc curl:curl python3:python3 redis-server:redis-server redis-tools:redis-cli
+NEEDS := build-essential:cc curl:curl python3:python3 redis-server:redis-server redis-tools:redis-cli postgresql:pg_ctlcluster
 
 run:
 	cargo run --release

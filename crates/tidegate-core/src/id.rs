@@ -45,6 +45,14 @@ id! {
     WebhookId
 }
 
+impl ClaimId {
+    /// The number of the node that made it.
+    pub const fn node(self) -> u16 {
+        // Ten bits.
+        (self.0 >> SEQUENCE_BITS & ((1 << NODE_BITS) - 1)) as u16
+    }
+}
+
 impl CampaignId {
     /// The draw it is to the outside.
     pub const fn as_draw(self) -> DrawId {

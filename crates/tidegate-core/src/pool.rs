@@ -53,6 +53,8 @@ pub enum Followed {
 /// Slots taken out of sale but not yet recorded as withdrawn.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Withdrawal {
+    /// The epoch it was taken in: in a later one it never happened.
+    pub epoch: u32,
     pub top: Slot,
     pub slots: Slots,
     pub units: u32,
@@ -211,7 +213,7 @@ impl Pool {
             self.returned.remove(&slot);
         }
         self.version += 1;
-        Withdrawal { top: self.top, units: fresh + slots.units(), slots }
+        Withdrawal { epoch: self.epoch, top: self.top, units: fresh + slots.units(), slots }
     }
 
     /// Undoes a withdrawal that was not recorded.
@@ -240,6 +242,10 @@ impl Pool {
     /// What is left of each of a draw's prizes.
     pub fn prizes_left(&self) -> &[u32] {
         self.prizes.as_ref().map_or(&[], PrizeStock::left)
+    }
+
+    pub fn door(&self) -> Door {
+        self.door
     }
 
     pub fn epoch(&self) -> u32 {

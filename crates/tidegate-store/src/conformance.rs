@@ -13,6 +13,8 @@ use tidegate_core::{
     Protect, Sale, Shown, UserId, Wanted, Window,
 };
 
+use crate::ledger::Ledger;
+
 /// A moment in the middle of every sample's window.
 pub const NOW: Moment = Moment::from_millis(1_800_000_000_000);
 pub const CAMPAIGN: CampaignId = CampaignId::from_raw(77);
@@ -54,6 +56,16 @@ pub fn campaign(stock: u32, per_user_limit: u32) -> Campaign {
         opened: false,
         created_at: NOW,
         updated_at: NOW,
+    }
+}
+
+/// Puts a live sale of `stock` units, one each, into a ledger.
+pub async fn open_sale<L: Ledger>(ledger: &L, stock: u32) {
+    for made in [
+        ledger.create_item(item(), None).await,
+        ledger.create_campaign(campaign(stock, 1), vec![], None).await,
+    ] {
+        assert!(made.is_ok(), "a sale is made: {made:?}");
     }
 }
 

@@ -13,6 +13,11 @@ use tidegate_core::{
     CampaignId, Claim, ClaimRequest, Moment, Pass, PassRules, Rejection, Seed, StockEntry, UserId,
 };
 
+/// The gate did not answer; whether it did what it was asked is not known.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("the gate does not answer: {0}")]
+pub struct GateError(pub String);
+
 /// What a pool looks like from outside.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PoolFigures {
@@ -20,12 +25,14 @@ pub struct PoolFigures {
     pub version: u64,
     pub free: u32,
     pub applied: u64,
+    pub door: Door,
 }
 
 /// Decides claims. A pool that was never installed answers `not_ready`.
 pub trait Gate: Send + Sync + 'static {
     /// Installs a pool, replacing what was there of an earlier epoch: publishing and reseeding.
-    fn install(&self, campaign: CampaignId, seed: Seed) -> impl Future<Output = ()> + Send;
+    fn install(&self, campaign: CampaignId, seed: Seed)
+    -> impl Future<Output = Result<(), GateError>> + Send;
 
     fn claim(&self, request: ClaimRequest) -> impl Future<Output = Result<Claim, Rejection>> + Send;
 
@@ -39,26 +46,43 @@ pub trait Gate: Send + Sync + 'static {
         expires_at: Moment,
     ) -> impl Future<Output = Result<(Pass, u32), Rejection>> + Send;
 
-    /// Gives back a claim that reached no intake.
-    fn undo(&self, claim: &Claim) -> impl Future<Output = ()> + Send;
-
     /// Takes in log entries, in order; skips those it has. Returns the last it has afterwards.
     fn follow(
         &self,
         campaign: CampaignId,
         entries: &[StockEntry],
-    ) -> impl Future<Output = Option<u64>> + Send;
+    ) -> impl Future<Output = Result<Option<u64>, GateError>> + Send;
 
     /// Takes up to `units` free units out of sale; the ledger records it, or `put_back` undoes it.
-    fn withdraw(&self, campaign: CampaignId, units: u32) -> impl Future<Output = Option<Withdrawal>> + Send;
+    fn withdraw(
+        &self,
+        campaign: CampaignId,
+        units: u32,
+    ) -> impl Future<Output = Result<Option<Withdrawal>, GateError>> + Send;
 
-    fn put_back(&self, campaign: CampaignId, withdrawal: Withdrawal) -> impl Future<Output = ()> + Send;
+    fn put_back(
+        &self,
+        campaign: CampaignId,
+        withdrawal: Withdrawal,
+    ) -> impl Future<Output = Result<(), GateError>> + Send;
 
-    /// After this returns no claim gets through a door that is not open.
-    fn set_door(&self, campaign: CampaignId, door: Door) -> impl Future<Output = ()> + Send;
+    /// After this returned `Ok` no claim gets through a door that is not open.
+    fn set_door(
+        &self,
+        campaign: CampaignId,
+        door: Door,
+    ) -> impl Future<Output = Result<(), GateError>> + Send;
 
-    fn figures(&self, campaign: CampaignId) -> impl Future<Output = Option<PoolFigures>> + Send;
+    /// `None` where no pool is installed, or the gate has forgotten it.
+    fn figures(
+        &self,
+        campaign: CampaignId,
+    ) -> impl Future<Output = Result<Option<PoolFigures>, GateError>> + Send;
 
     /// Units the user holds; `None` if the user never claimed there.
-    fn units_of(&self, campaign: CampaignId, user: UserId) -> impl Future<Output = Option<u32>> + Send;
+    fn units_of(
+        &self,
+        campaign: CampaignId,
+        user: UserId,
+    ) -> impl Future<Output = Result<Option<u32>, GateError>> + Send;
 }

@@ -10,7 +10,7 @@ pub mod stream;
 use std::future::Future;
 use std::sync::Arc;
 
-use tidegate_core::{Claim, UserId};
+use tidegate_core::{Claim, Rejection, UserId};
 
 /// A claim's place in the intake; the first is 1. The ledger commits the last one it has.
 pub type Position = u64;
@@ -27,12 +27,10 @@ pub enum AppendError {
     /// The disk failed while it was being written. Only a restart can tell whether it was kept.
     #[error("the intake failed and must be reopened: {0}")]
     Failed(String),
+    /// The ledger could not take it.
+    #[error("{}", .0.sentence())]
+    Rejected(Rejection),
 }
-
-/// Resolves once a claim is durable.
-pub trait Durable: Future<Output = Result<Arc<Claim>, AppendError>> + Send {}
-
-impl<F: Future<Output = Result<Arc<Claim>, AppendError>> + Send> Durable for F {}
 
 /// A claim that the ledger does not have yet.
 #[derive(Clone, Debug)]

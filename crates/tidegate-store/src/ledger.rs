@@ -4,7 +4,7 @@
 //! than their limit; an order is paid for or its units return, never both; everything that makes units sellable
 //! again is in the stock log, numbered without gaps, committed with its cause. `conformance::ledger` holds them to it.
 
-pub mod sqlite;
+pub mod sql;
 
 use std::fmt;
 use std::future::Future;
@@ -28,6 +28,9 @@ pub enum LedgerError {
     /// A sync failed: nothing is written any more until the process starts again.
     #[error("the ledger failed and must be reopened: {0}")]
     Failed(String),
+    /// The connection broke while it was being committed: whether it was done cannot be said.
+    #[error("the database was lost in the middle of a commit: {0}")]
+    Unclear(String),
     /// Something is not as this program left it.
     #[error("the ledger is not as expected: {0}")]
     Unexpected(String),
@@ -61,6 +64,19 @@ pub enum Recorded {
     Known,
     /// It could become neither; its buyer sees why.
     Rejected(Rejection),
+    /// Somebody else holds what it claims, so the gate is wrong about its stock; its buyer sees it lost.
+    Conflict,
+}
+
+impl Recorded {
+    /// Why it became nothing, if it did not.
+    pub const fn rejection(self) -> Option<Rejection> {
+        match self {
+            Self::Order | Self::Play | Self::Known => None,
+            Self::Rejected(rejection) => Some(rejection),
+            Self::Conflict => Some(Rejection::ClaimLost),
+        }
+    }
 }
 
 /// Money that a provider says it has taken.
@@ -157,6 +173,13 @@ pub struct Delivery {
     pub address: Option<String>,
     pub created_at: Moment,
     pub updated_at: Moment,
+}
+
+/// A lease that must be held for a change to be made: who lost it without knowing changes nothing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fence {
+    pub name: String,
+    pub holder: String,
 }
 
 /// What a recorder needs of a ledger.

@@ -2,6 +2,7 @@
 //!
 //! What always holds here: rules come from the core; time comes in as an argument; the ledger alone says what happened.
 
+pub mod admission;
 pub mod conformance;
 pub mod data_dir;
 pub mod gate;

@@ -26,7 +26,7 @@ pub trait Listener: Send + Sync + 'static {
 pub async fn run<I: Intake, L: Records>(
     intake: Arc<I>,
     ledger: Arc<L>,
-    listener: impl Listener,
+    listener: Arc<dyn Listener>,
     now: impl Fn() -> Moment + Send,
     progress: watch::Sender<Position>,
 ) {
@@ -56,8 +56,8 @@ pub async fn run<I: Intake, L: Records>(
                 continue;
             }
         };
-        intake.recorded(last).await;
         listener.recorded(&claims, &outcomes);
+        intake.recorded(last).await;
         progress.send_replace(last);
     }
 }

@@ -33,6 +33,11 @@ impl Link {
             .build()?;
         Ok(Self::Cluster(client.get_async_connection().await?))
     }
+
+    /// Whether the servers answer.
+    pub async fn check(&self) -> RedisResult<()> {
+        redis::cmd("PING").query_async(&mut self.clone()).await
+    }
 }
 
 impl std::fmt::Debug for Link {

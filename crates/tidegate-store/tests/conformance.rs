@@ -10,7 +10,7 @@ use tidegate_store::conformance;
 use tidegate_store::gate::memory::MemoryGate;
 use tidegate_store::intake::journal::disk::RealDisk;
 use tidegate_store::intake::journal::{Journal, JournalOptions, Observer, Written};
-use tidegate_store::ledger::sqlite::{SqliteLedger, SqliteOptions, Unobserved};
+use tidegate_store::ledger::sql::{SqlLedger, SqliteOptions, Unobserved};
 
 struct Silent;
 
@@ -46,7 +46,7 @@ async fn sqlite_ledger_conforms() {
         let number = number.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         let path = directory.path().join(format!("{number}.db"));
         let options = SqliteOptions { path, readers: 2, cache_mb: 8, max_mb: None };
-        SqliteLedger::open(&options, Box::new(Unobserved)).unwrap()
+        SqlLedger::open(&options, Box::new(Unobserved)).unwrap()
     };
     conformance::ledger::all(&make).await;
     conformance::draws::all(&make).await;

@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 use tidegate_core::WebhookId;
 use tidegate_store::conformance::{CAMPAIGN, NOW, campaign, claim, item};
 use tidegate_store::data_dir::{DataDir, DataDirError};
-use tidegate_store::ledger::sqlite::{Observer, SqliteLedger, SqliteOptions, Tried, Unobserved, Webhook};
+use tidegate_store::ledger::sql::{Observer, SqlLedger, SqliteOptions, Tried, Unobserved, Webhook};
 use tidegate_store::ledger::{Ledger, LedgerError, Recorded, Records, Target};
 
 fn options(directory: &Path) -> SqliteOptions {
@@ -32,7 +32,7 @@ async fn a_full_disk_fails_cleanly_and_reads_go_on() {
     let directory = tempfile::tempdir().unwrap();
     let troubles = Troubles::default();
     let small = SqliteOptions { max_mb: Some(1), ..options(directory.path()) };
-    let ledger = SqliteLedger::open(&small, Box::new(troubles.clone())).unwrap();
+    let ledger = SqlLedger::open(&small, Box::new(troubles.clone())).unwrap();
     ledger.create_item(item(), None).await.unwrap();
     ledger.create_campaign(campaign(1_000_000, 1_000_000), vec![], None).await.unwrap();
     let mut recorded = 0_u32;
@@ -53,7 +53,7 @@ async fn a_full_disk_fails_cleanly_and_reads_go_on() {
 #[tokio::test]
 async fn the_tables_themselves_refuse_to_oversell() {
     let directory = tempfile::tempdir().unwrap();
-    let ledger = SqliteLedger::open(&options(directory.path()), Box::new(Unobserved)).unwrap();
+    let ledger = SqlLedger::open(&options(directory.path()), Box::new(Unobserved)).unwrap();
     ledger.create_item(item(), None).await.unwrap();
     ledger.create_campaign(campaign(2, 1), vec![], None).await.unwrap();
     ledger.record(1, vec![Arc::new(claim(1, 1, &[1]))], NOW).await.unwrap();
@@ -76,7 +76,7 @@ async fn the_tables_themselves_refuse_to_oversell() {
 #[tokio::test]
 async fn the_audit_finds_what_is_wrong() {
     let directory = tempfile::tempdir().unwrap();
-    let ledger = SqliteLedger::open(&options(directory.path()), Box::new(Unobserved)).unwrap();
+    let ledger = SqlLedger::open(&options(directory.path()), Box::new(Unobserved)).unwrap();
     ledger.create_item(item(), None).await.unwrap();
     ledger.create_campaign(campaign(5, 2), vec![], None).await.unwrap();
     ledger.record(1, vec![Arc::new(claim(1, 1, &[1])), Arc::new(claim(2, 2, &[2]))], NOW).await.unwrap();
@@ -125,11 +125,11 @@ fn restore(raw: &rusqlite::Connection, backup: &Path) {
 #[tokio::test]
 async fn a_ledger_of_a_newer_program_is_refused() {
     let directory = tempfile::tempdir().unwrap();
-    drop(SqliteLedger::open(&options(directory.path()), Box::new(Unobserved)).unwrap());
+    drop(SqlLedger::open(&options(directory.path()), Box::new(Unobserved)).unwrap());
     let raw = rusqlite::Connection::open(directory.path().join("ledger.db")).unwrap();
     raw.pragma_update(None, "user_version", 99).unwrap();
     drop(raw);
-    let error = SqliteLedger::open(&options(directory.path()), Box::new(Unobserved)).unwrap_err();
+    let error = SqlLedger::open(&options(directory.path()), Box::new(Unobserved)).unwrap_err();
     assert!(error.to_string().contains("newer version"), "{error}");
 }
 
@@ -147,7 +147,7 @@ fn a_second_process_is_kept_out_of_the_data_directory() {
 async fn a_ledger_of_the_first_version_is_migrated() {
     let directory = tempfile::tempdir().unwrap();
     let raw = rusqlite::Connection::open(directory.path().join("ledger.db")).unwrap();
-    raw.execute_batch(include_str!("../src/ledger/sqlite/schema.sql")).unwrap();
+    raw.execute_batch(include_str!("../src/ledger/sql/schema.sql")).unwrap();
     raw.execute_batch(
         "PRAGMA user_version = 1;
          INSERT INTO item VALUES (7, 'A sample', '', 9900, 'CNY', NULL, 0, 0);
@@ -164,12 +164,12 @@ async fn a_ledger_of_the_first_version_is_migrated() {
     )
     .unwrap();
     drop(raw);
-    let ledger = SqliteLedger::open(&options(directory.path()), Box::new(Unobserved)).unwrap();
+    let ledger = SqlLedger::open(&options(directory.path()), Box::new(Unobserved)).unwrap();
     let outcomes = ledger.record(2, vec![Arc::new(claim(2, 2, &[2]))], NOW).await.unwrap();
     assert_eq!(outcomes, [Recorded::Order]);
     let audit = ledger.audit(CAMPAIGN).await.unwrap().unwrap();
     assert_eq!((audit.violations, audit.tally.awaiting_payment), (vec![], 2));
-    assert_eq!(ledger.campaign(CAMPAIGN).unwrap().unwrap().sale().unwrap().price.amount, 9900);
+    assert_eq!(ledger.campaign(CAMPAIGN).await.unwrap().unwrap().sale().unwrap().price.amount, 9900);
     assert_eq!(ledger.fan_out(NOW, 10).await.unwrap(), 1, "only what happened since is looked at");
 }
 
@@ -177,7 +177,7 @@ async fn a_ledger_of_the_first_version_is_migrated() {
 #[tokio::test]
 async fn events_go_one_after_the_other_in_their_lane_and_are_forgotten_in_the_end() {
     let directory = tempfile::tempdir().unwrap();
-    let ledger = SqliteLedger::open(&options(directory.path()), Box::new(Unobserved)).unwrap();
+    let ledger = SqlLedger::open(&options(directory.path()), Box::new(Unobserved)).unwrap();
     let id = WebhookId::from_raw(5);
     let webhook = Webhook {
         id,
@@ -192,7 +192,7 @@ async fn events_go_one_after_the_other_in_their_lane_and_are_forgotten_in_the_en
     ledger.create_webhook(webhook, None).await.unwrap();
     ledger.create_item(item(), None).await.unwrap();
     ledger.update_item(item()).await.unwrap();
-    assert!(ledger.is_fan_out_due().unwrap());
+    assert!(ledger.is_fan_out_due().await.unwrap());
     assert_eq!(
         ledger.fan_out(NOW, 10).await.unwrap(),
         3,
@@ -209,7 +209,10 @@ async fn events_go_one_after_the_other_in_their_lane_and_are_forgotten_in_the_en
     ledger.delivery_tried(first[0].clone(), failed, NOW).await.unwrap();
     ledger.update_item(item()).await.unwrap();
     ledger.fan_out(NOW, 10).await.unwrap();
-    assert!(!ledger.is_due(target, NOW + Duration::from_secs(59)).unwrap(), "those behind it wait as long");
+    assert!(
+        !ledger.is_due(target, NOW + Duration::from_secs(59)).await.unwrap(),
+        "those behind it wait as long"
+    );
     let mut events = Vec::new();
     while let Some(next) = take(later).await.pop() {
         events.extend(next.event);

@@ -9,7 +9,7 @@ use tidegate_store::conformance::{CAMPAIGN, NOW, campaign, claim, item};
 use tidegate_store::intake::Intake;
 use tidegate_store::intake::journal::disk::RealDisk;
 use tidegate_store::intake::journal::{self, Journal, JournalOptions, Written};
-use tidegate_store::ledger::sqlite::{SqliteLedger, SqliteOptions, Unobserved};
+use tidegate_store::ledger::sql::{SqlLedger, SqliteOptions, Unobserved};
 use tidegate_store::ledger::{Ledger, LedgerError, Recorded};
 use tidegate_store::recorder::{self, Listener};
 
@@ -38,7 +38,7 @@ async fn a_poisoned_claim_is_set_aside_and_the_others_go_on() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("ledger.db");
     let options = SqliteOptions { path: path.clone(), readers: 2, cache_mb: 4, max_mb: None };
-    let ledger = Arc::new(SqliteLedger::open(&options, Box::new(Unobserved)).unwrap());
+    let ledger = Arc::new(SqlLedger::open(&options, Box::new(Unobserved)).unwrap());
     ledger.create_item(item(), None).await.unwrap();
     ledger.create_campaign(campaign(10, 5), vec![], None).await.unwrap();
     // The ledger will not take an active order with the number 3, whatever is tried.
@@ -60,8 +60,13 @@ async fn a_poisoned_claim_is_set_aside_and_the_others_go_on() {
     let heard = Heard::default();
     let progress = tokio::sync::watch::Sender::new(0);
     let mut recorded = progress.subscribe();
-    let recording =
-        tokio::spawn(recorder::run(journal.clone(), ledger.clone(), heard.clone(), || NOW, progress));
+    let recording = tokio::spawn(recorder::run(
+        journal.clone(),
+        ledger.clone(),
+        Arc::new(heard.clone()),
+        || NOW,
+        progress,
+    ));
     tokio::time::timeout(Duration::from_secs(10), recorded.wait_for(|last| *last == 6))
         .await
         .unwrap()

@@ -36,7 +36,7 @@ pub async fn fill(app: &Arc<App>) -> Result<(), Refusal> {
     )
     .await?;
     for token in BUYERS {
-        let buyer = app.buyer(Some(token))?;
+        let buyer = app.buyer(Some(token)).await?;
         let order = app.place(buyer, &sold_out, 1, None, None).await?.order;
         app.pay(buyer, order.id).await?;
     }

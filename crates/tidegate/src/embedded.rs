@@ -5,11 +5,12 @@ use std::time::Duration;
 
 use anyhow::Context;
 use tidegate_core::Claim;
+use tidegate_store::admission::Admission;
 use tidegate_store::data_dir::DataDir;
 use tidegate_store::gate::memory::MemoryGate;
 use tidegate_store::intake::journal::disk::{Disk, RealDisk};
 use tidegate_store::intake::journal::{self, Journal, JournalOptions, Written};
-use tidegate_store::ledger::sqlite::{self, CodeLimits, SqliteLedger, SqliteOptions};
+use tidegate_store::ledger::sql::{self, CodeLimits, SqlLedger, SqliteOptions};
 use tidegate_store::ledger::{Ledger, LedgerError};
 
 use crate::chance::{self, Secret, digest};
@@ -53,8 +54,8 @@ pub async fn open_on(config: &Config, clock: Clock, disk: Box<dyn Disk>) -> anyh
         gate: gate.clone(),
         refused: refused.clone(),
     };
-    let ledger = Arc::new(SqliteLedger::open(&ledger_options(config), Box::new(watch.clone()))?);
-    let is_new = ledger.setting("secret")?.is_none();
+    let ledger = Arc::new(SqlLedger::open(&ledger_options(config), Box::new(watch.clone()))?);
+    let is_new = ledger.setting("secret").await?.is_none();
     let secret = kept(ledger.setting_or("secret", chance::secret()?.to_vec()).await?)?;
     let (admin_key_digest, new_admin_key) = admin_key(config, &ledger).await?;
     let options = JournalOptions {
@@ -63,6 +64,7 @@ pub async fn open_on(config: &Config, clock: Clock, disk: Box<dyn Disk>) -> anyh
         max_unrecorded: config.journal.max_unrecorded,
     };
     let journal = Arc::new(Journal::open(options, ledger.position().await?, disk, Box::new(watch))?);
+    let highest_id = ledger.highest_id().await?.max(journal.highest_order());
     let courier = Courier::new(&Going {
         allowed: networks(&config.deliveries.allow_networks).unwrap_or_default(),
         timeout: Duration::from_millis(config.deliveries.timeout_ms),
@@ -73,7 +75,7 @@ pub async fn open_on(config: &Config, clock: Clock, disk: Box<dyn Disk>) -> anyh
         sms: Sms::new(&config.sms, courier.clone()),
         courier,
         merchant: Merchant::new(&config.jwt, &secret)?,
-        highest_id: ledger.highest_id()?.max(journal.highest_order()),
+        highest_id,
         provider: Provider::Sandbox(Sandbox {
             delay: Duration::from_millis(config.payment.sandbox_delay_ms),
         }),
@@ -96,8 +98,7 @@ pub async fn open_on(config: &Config, clock: Clock, disk: Box<dyn Disk>) -> anyh
             coupons: parse_secret(&config.deliveries.coupon_secret)
                 .map(|secret| Coupons { url: config.deliveries.coupon_url.clone(), secret }),
         },
-        gate,
-        journal,
+        admission: Arc::new(Admission::embedded(gate, journal)),
         ledger,
         clock,
         health,
@@ -111,7 +112,7 @@ pub async fn open_on(config: &Config, clock: Clock, disk: Box<dyn Disk>) -> anyh
 
 pub fn ledger_options(config: &Config) -> SqliteOptions {
     SqliteOptions {
-        path: sqlite::path_in(&config.data_dir),
+        path: sql::path_in(&config.data_dir),
         readers: config.ledger.readers,
         cache_mb: config.ledger.cache_mb,
         max_mb: Some(config.ledger.max_mb).filter(|max| *max > 0),
@@ -119,11 +120,11 @@ pub fn ledger_options(config: &Config) -> SqliteOptions {
 }
 
 /// The digest of the key in force, and the key itself if it was just made.
-async fn admin_key(config: &Config, ledger: &SqliteLedger) -> anyhow::Result<(Secret, Option<String>)> {
+async fn admin_key(config: &Config, ledger: &SqlLedger) -> anyhow::Result<(Secret, Option<String>)> {
     if !config.admin_key.is_empty() {
         return Ok((digest(&[config.admin_key.as_bytes()]), None));
     }
-    if let Some(stored) = ledger.setting("admin_key_digest")? {
+    if let Some(stored) = ledger.setting("admin_key_digest").await? {
         return Ok((kept(stored)?, None));
     }
     let key = chance::token("ta_", &chance::secret()?);
@@ -172,7 +173,7 @@ impl journal::Observer for Watch {
     }
 }
 
-impl sqlite::Observer for Watch {
+impl sql::Observer for Watch {
     #[expect(clippy::cast_precision_loss, reason = "groups are small")]
     fn committed(&self, changes: usize, took: Duration) {
         self.metrics.ledger_batch.observe(changes as f64);

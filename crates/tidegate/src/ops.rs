@@ -1,7 +1,7 @@
 //! The use cases. HTTP, workers and the command line call these and never each other.
 //!
 //! What always holds: every check that can refuse cheaply comes before one that costs; whatever was accepted is
-//! in the journal; whatever changed an order's or a sale's state is in the ledger before anybody hears of it.
+//! in the intake; whatever changed an order's or a sale's state is in the ledger before anybody hears of it.
 
 pub mod accounts;
 pub mod audit;
@@ -31,20 +31,19 @@ pub mod webhooks;
 use std::sync::Arc;
 use std::time::Duration;
 
-use parking_lot::Mutex;
 use quick_cache::sync::Cache;
 use tidegate_core::dealer::Hash;
 use tidegate_core::public_id::{Public, PublicIds};
 use tidegate_core::{
-    CampaignId, Claim, ClaimId, IdSource, IdempotencyKey, Item, ItemId, Kind, Moment, UserId,
+    Campaign, CampaignId, Claim, ClaimId, IdSource, IdempotencyKey, Item, ItemId, Kind, Moment, Rejection,
+    UserId,
 };
-use tidegate_store::gate::Gate;
-use tidegate_store::gate::memory::MemoryGate;
-use tidegate_store::intake::Position;
-use tidegate_store::intake::journal::Journal;
-use tidegate_store::ledger::sqlite::{CodeLimits, SqliteLedger};
+use tidegate_store::admission::Admission;
+use tidegate_store::gate::GateError;
+use tidegate_store::ledger::sql::{CodeLimits, SqlLedger};
 use tidegate_store::ledger::{Ledger, LedgerError, Recorded};
 use tidegate_store::recorder;
+use tokio::sync::{Mutex, MutexGuard};
 
 use self::accounts::Passwords;
 use self::book::Book;
@@ -83,9 +82,8 @@ pub struct Rules {
 /// The backends and what surrounds them, as `embedded` builds them.
 #[derive(Debug)]
 pub struct Parts {
-    pub gate: Arc<MemoryGate>,
-    pub journal: Arc<Journal>,
-    pub ledger: Arc<SqliteLedger>,
+    pub admission: Arc<Admission>,
+    pub ledger: Arc<SqlLedger>,
     pub provider: Provider,
     pub sms: Sms,
     pub courier: Courier,
@@ -113,9 +111,8 @@ pub struct App {
     pub metrics: Arc<Metrics>,
     pub watchers: Arc<Watchers>,
     pub(crate) rules: Rules,
-    gate: Arc<MemoryGate>,
-    journal: Arc<Journal>,
-    ledger: Arc<SqliteLedger>,
+    admission: Arc<Admission>,
+    ledger: Arc<SqlLedger>,
     provider: Provider,
     sms: Sms,
     courier: Courier,
@@ -137,11 +134,11 @@ pub struct App {
     challenges: Challenges,
     rates: Rates,
     rooms: Rooms,
-    /// One buyer's orders are decided one after the other, so that a key is never used twice at once.
+    /// Where the admission is embedded, one buyer's orders are decided one after the other, so that a key is never used
+    /// twice at once. Elsewhere the ledger sees to it.
     turns: Vec<Mutex<()>>,
     /// Changes of campaigns happen one after the other.
-    campaigns: tokio::sync::Mutex<()>,
-    progress: tokio::sync::watch::Sender<Position>,
+    campaigns: Mutex<()>,
     closing: tokio::sync::watch::Sender<bool>,
 }
 
@@ -156,10 +153,11 @@ const FOLLOW_BATCH: u32 = 1000;
 const KEEP_DELIVERIES: Duration = Duration::from_secs(30 * 24 * 3600);
 /// How long a change waits for its order to be recorded.
 const RECORD_WAIT: Duration = Duration::from_secs(5);
+/// How long a gate that does not answer is left alone at the start.
+const GATE_RETRY: Duration = Duration::from_millis(300);
 
 impl App {
     pub fn new(parts: Parts) -> Arc<Self> {
-        let recorded = parts.journal.recorded_through();
         let passwords = Passwords::new(parts.rules.hashing_at_once);
         Arc::new(Self {
             watchers: Arc::new(Watchers::new(parts.rules.max_streams)),
@@ -167,8 +165,7 @@ impl App {
             health: parts.health,
             metrics: parts.metrics,
             rules: parts.rules,
-            gate: parts.gate,
-            journal: parts.journal,
+            admission: parts.admission,
             ledger: parts.ledger,
             provider: parts.provider,
             sms: parts.sms,
@@ -189,54 +186,43 @@ impl App {
             rooms: Rooms::default(),
             challenges: Challenges::new(&parts.secret, &parts.boot),
             turns: (0..TURNS).map(|_| Mutex::new(())).collect(),
-            campaigns: tokio::sync::Mutex::new(()),
-            progress: tokio::sync::watch::Sender::new(recorded),
+            campaigns: Mutex::new(()),
             closing: tokio::sync::watch::Sender::new(false),
         })
     }
 
-    /// Records the journal's tail, then rebuilds the gate from the ledger. After this the app is ready.
+    /// Records what was left from before, then rebuilds the gate from the ledger. After this the app is ready.
     pub async fn start(self: &Arc<Self>) -> Result<(), LedgerError> {
-        tokio::spawn(recorder::run(
-            self.journal.clone(),
-            self.ledger.clone(),
-            Recording(self.clone()),
-            {
-                let clock = self.clock.clone();
-                move || clock.now()
-            },
-            self.progress.clone(),
-        ));
-        let end = self.journal.end();
-        // The sender lives in `self`, so the channel cannot close.
-        let _ = self.progress.subscribe().wait_for(|recorded| *recorded >= end).await;
-        for campaign in self.ledger.running()? {
-            // A new epoch: passes of the life before are worth nothing, and every claim of it is recorded by now.
-            if let Some(seed) = self.ledger.reseed(campaign.id, self.now()).await? {
-                let epoch = seed.epoch;
-                self.gate.install(campaign.id, seed).await;
-                self.book.enter(tidegate_core::Campaign { epoch, ..campaign });
+        let clock = self.clock.clone();
+        let (listener, now) = (Arc::new(Recording(self.clone())), Arc::new(move || clock.now()));
+        self.admission.start(self.ledger.clone(), listener, now).await;
+        for campaign in self.ledger.running().await? {
+            while let Err(error) = self.revive(&campaign).await? {
+                tracing::warn!(%error, "the gate could not be rebuilt yet");
+                tokio::time::sleep(GATE_RETRY).await;
             }
         }
         self.health.set(Part::Startup, None);
         Ok(())
     }
 
-    /// Flushes the journal and records what it holds; then nothing is written any more.
-    pub async fn stop(&self) {
-        let end = self.journal.end();
-        let recorded =
-            async { self.progress.subscribe().wait_for(|recorded| *recorded >= end).await.is_ok() };
-        if tokio::time::timeout(RECORD_WAIT, recorded).await.is_err() {
-            tracing::warn!("not everything could be recorded; the journal keeps it for the next start");
+    /// A new epoch: passes of the life before are worth nothing, and every claim of it is recorded by now.
+    async fn revive(&self, campaign: &Campaign) -> Result<Result<(), GateError>, LedgerError> {
+        let Some(seed) = self.ledger.reseed(campaign.id, self.now()).await? else { return Ok(Ok(())) };
+        let epoch = seed.epoch;
+        let installed = self.admission.install(campaign.id, seed).await;
+        if installed.is_ok() {
+            self.book.enter(Campaign { epoch, ..campaign.clone() });
         }
-        let (journal, ledger) = (self.journal.clone(), self.ledger.clone());
-        // Both wait for their threads; neither panics.
-        let _ = tokio::task::spawn_blocking(move || {
-            journal.close();
-            ledger.close();
-        })
-        .await;
+        Ok(installed)
+    }
+
+    /// Records what it can, and what it cannot stays in the intake; then nothing is written any more.
+    pub async fn stop(&self) {
+        self.admission.stop(RECORD_WAIT).await;
+        let ledger = self.ledger.clone();
+        // It waits for its threads, and does not panic.
+        let _ = tokio::task::spawn_blocking(move || ledger.close()).await;
     }
 
     /// Says that the process is going to stop: not ready any more, streams end, workers rest.
@@ -281,14 +267,15 @@ impl App {
         Ok(())
     }
 
-    /// Lets the gate take in what the stock log has and it has not.
+    /// Lets the gate take in what the stock log has and it has not; one that does not answer, at a later look.
     pub async fn follow(&self, campaign: CampaignId) -> Result<(), LedgerError> {
-        while let Some(figures) = self.gate.figures(campaign).await {
+        while let Some(figures) = heard(self.admission.figures(campaign).await).flatten() {
             let entries = self.ledger.stock_log(campaign, figures.applied, FOLLOW_BATCH).await?;
             if entries.is_empty() {
                 return Ok(());
             }
-            if self.gate.follow(campaign, &entries).await == Some(figures.applied) {
+            let applied = heard(self.admission.follow(campaign, &entries).await);
+            if applied.is_none_or(|applied| applied == Some(figures.applied)) {
                 // Somebody else took them in, or the pool was replaced; what is missing is found at the next look.
                 return Ok(());
             }
@@ -296,22 +283,23 @@ impl App {
         Ok(())
     }
 
-    /// Waits, within a bound, until everything up to `end` is recorded.
-    async fn caught_up(&self, end: Position) -> Result<(), Refusal> {
-        let mut progress = self.progress.subscribe();
-        let caught_up =
-            tokio::time::timeout(RECORD_WAIT, progress.wait_for(|recorded| *recorded >= end)).await;
-        if caught_up.is_err() { Err(tidegate_core::Rejection::Busy.into()) } else { Ok(()) }
+    /// Waits, within a bound, until every claim that is durable now is recorded.
+    async fn caught_up(&self) -> Result<(), Refusal> {
+        if self.admission.caught_up(RECORD_WAIT).await { Ok(()) } else { Err(Rejection::Busy.into()) }
+    }
+
+    /// The same for every claim that is accepted, durable or not.
+    async fn drained(&self, campaign: CampaignId) -> Result<(), Refusal> {
+        if self.admission.drained(campaign, RECORD_WAIT).await { Ok(()) } else { Err(Rejection::Busy.into()) }
     }
 
     /// The gauges that are looked up when somebody asks.
     pub fn print_metrics(&self) -> String {
-        use tidegate_store::intake::Intake;
-        self.metrics.unrecorded.set(i64::try_from(self.journal.depth()).unwrap_or(i64::MAX));
+        self.metrics.unrecorded.set(i64::try_from(self.admission.depth()).unwrap_or(i64::MAX));
         self.metrics.stock_left.clear();
         self.metrics.seats_left.clear();
         for campaign in self.book.all() {
-            let left = i64::from(self.gate.left(campaign.id).unwrap_or(0));
+            let left = i64::from(self.admission.left(campaign.id).unwrap_or(0));
             match campaign.kind {
                 Kind::Sale(_) => {
                     let sale = crate::metrics::Sale { sale: self.print(campaign.id) };
@@ -344,17 +332,26 @@ impl App {
         Ok(())
     }
 
-    /// After this every claim that was being decided is in the journal.
-    fn let_turns_pass(&self) {
+    /// After this every claim that was being decided in a turn is in the intake.
+    async fn let_turns_pass(&self) {
         for turn in &self.turns {
-            drop(turn.lock());
+            drop(turn.lock().await);
         }
     }
 
-    fn turn(&self, user: UserId) -> parking_lot::MutexGuard<'_, ()> {
+    /// `None` where nobody has to wait for a turn.
+    async fn turn(&self, user: UserId) -> Option<MutexGuard<'_, ()>> {
+        if !self.admission.is_embedded() {
+            return None;
+        }
         let at = usize::try_from(user.raw() % TURNS as u64).unwrap_or(0);
-        self.turns[at].lock()
+        Some(self.turns[at].lock().await)
     }
+}
+
+/// What the gate said, if it answered: whoever asks this way looks again soon.
+fn heard<T>(answer: Result<T, GateError>) -> Option<T> {
+    answer.inspect_err(|error| tracing::warn!(%error, "the gate is asked again later")).ok()
 }
 
 /// Hears from the recorder.

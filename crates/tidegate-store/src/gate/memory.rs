@@ -13,7 +13,7 @@ use tidegate_core::{
     CampaignId, Claim, ClaimRequest, Moment, Pass, PassRules, Pool, Rejection, Seed, StockEntry, UserId,
 };
 
-use super::{Gate, PoolFigures};
+use super::{Gate, GateError, PoolFigures};
 
 #[derive(Debug)]
 struct Cell {
@@ -99,14 +99,13 @@ impl MemoryGate {
 }
 
 impl Gate for MemoryGate {
-    async fn install(&self, campaign: CampaignId, seed: Seed) {
+    async fn install(&self, campaign: CampaignId, seed: Seed) -> Result<(), GateError> {
         // A large deck takes a while to shuffle.
-        let Ok(pool) = tokio::task::spawn_blocking(|| Pool::from_seed(seed)).await else {
-            tracing::error!(campaign = campaign.raw(), "a pool could not be built");
-            return;
-        };
+        let built = tokio::task::spawn_blocking(|| Pool::from_seed(seed)).await;
+        let pool = built.map_err(|panic| GateError(panic.to_string()))?;
         let left = AtomicU32::new(pool.free());
         self.pools.write().insert(campaign, Arc::new(Cell { pool: Mutex::new(pool), left }));
+        Ok(())
     }
 
     async fn claim(&self, request: ClaimRequest) -> Result<Claim, Rejection> {
@@ -124,43 +123,47 @@ impl Gate for MemoryGate {
         self.pass(campaign, user, rules, now, expires_at)
     }
 
-    async fn undo(&self, claim: &Claim) {
-        self.forget(claim);
-    }
-
-    async fn follow(&self, campaign: CampaignId, entries: &[StockEntry]) -> Option<u64> {
-        self.change(campaign, |pool| {
+    async fn follow(&self, campaign: CampaignId, entries: &[StockEntry]) -> Result<Option<u64>, GateError> {
+        Ok(self.change(campaign, |pool| {
             for entry in entries {
                 if pool.follow(entry) == Followed::Gap {
                     break;
                 }
             }
             pool.applied()
-        })
+        }))
     }
 
-    async fn withdraw(&self, campaign: CampaignId, units: u32) -> Option<Withdrawal> {
-        self.change(campaign, |pool| pool.withdraw(units))
+    async fn withdraw(&self, campaign: CampaignId, units: u32) -> Result<Option<Withdrawal>, GateError> {
+        Ok(self.change(campaign, |pool| pool.withdraw(units)))
     }
 
-    async fn put_back(&self, campaign: CampaignId, withdrawal: Withdrawal) {
-        self.change(campaign, |pool| pool.put_back(withdrawal));
+    async fn put_back(&self, campaign: CampaignId, withdrawal: Withdrawal) -> Result<(), GateError> {
+        self.change(campaign, |pool| {
+            // A pool installed since then counts them as free already.
+            if pool.epoch() == withdrawal.epoch {
+                pool.put_back(withdrawal);
+            }
+        });
+        Ok(())
     }
 
-    async fn set_door(&self, campaign: CampaignId, door: Door) {
+    async fn set_door(&self, campaign: CampaignId, door: Door) -> Result<(), GateError> {
         self.change(campaign, |pool| pool.set_door(door));
+        Ok(())
     }
 
-    async fn figures(&self, campaign: CampaignId) -> Option<PoolFigures> {
-        self.change(campaign, |pool| PoolFigures {
+    async fn figures(&self, campaign: CampaignId) -> Result<Option<PoolFigures>, GateError> {
+        Ok(self.change(campaign, |pool| PoolFigures {
             epoch: pool.epoch(),
             version: pool.version(),
             free: pool.free(),
             applied: pool.applied(),
-        })
+            door: pool.door(),
+        }))
     }
 
-    async fn units_of(&self, campaign: CampaignId, user: UserId) -> Option<u32> {
-        self.held_by(campaign, user)
+    async fn units_of(&self, campaign: CampaignId, user: UserId) -> Result<Option<u32>, GateError> {
+        Ok(self.held_by(campaign, user))
     }
 }

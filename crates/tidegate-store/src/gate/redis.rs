@@ -10,29 +10,39 @@ mod encoding;
 mod transfers;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use hashbrown::HashMap;
 use parking_lot::Mutex;
+use redis::streams::{StreamId, StreamRangeReply};
 use redis::{ErrorKind, FromRedisValue, RedisError, Script, Value};
 use tidegate_core::pool::{Door, Withdrawal};
 use tidegate_core::{
-    CampaignId, Claim, ClaimRequest, Moment, Pass, PassRules, Rejection, Seed, Slots, StockEntry, UserId,
+    CampaignId, Claim, ClaimId, ClaimRequest, Moment, Pass, PassRules, Rejection, Seed, Slots, StockEntry,
+    UserId,
 };
 use tokio::sync::{mpsc, oneshot};
 
+pub use self::caller::Undecided;
 use self::caller::{Caller, Line, Waiting};
-use self::encoding::{arg, door_word, entry_args, install_args, read_pass, shard_of};
-use super::{Gate, PoolFigures};
+use self::encoding::{SeedParts, arg, door_word, entry_args, read_pass, shard_of};
+use super::{Gate, GateError, PoolFigures};
 use crate::redis_link::Link;
 
 /// How often units are brought to a shard for one claim before it is told to come back: once from every other, and these.
 const MORE_MOVES: usize = 3;
 /// How long a call may take, reconnecting included.
 const CALL_WITHIN: Duration = Duration::from_secs(3);
+/// Entries deleted by one call, and rows of a seed in one: a script must not take long.
+const DONE_AT_ONCE: usize = 1000;
+const SEED_AT_ONCE: usize = 20_000;
 /// Claims of one shard that may wait for a call; more are refused as busy.
 const MAX_WAITING: usize = 20_000;
+
+/// In the order the script knows them by.
+const KEYS: [&str; 10] =
+    ["pool", "returned", "users", "passes", "issued", "intake", "deck", "leaving", "arrived", "queued"];
 
 #[derive(Debug)]
 pub struct RedisGate {
@@ -49,6 +59,8 @@ pub struct RedisGate {
 #[derive(Debug)]
 struct PoolLines {
     shards: Vec<Arc<Line>>,
+    /// Every shard was seen empty, with nothing on its way.
+    sold_out: AtomicBool,
     /// One transfer at a time; when the last look for units began, and what it led to. Whoever asked before that look
     /// needs no other.
     moving: tokio::sync::Mutex<Option<(Instant, Result<(), Rejection>)>>,
@@ -61,18 +73,84 @@ impl RedisGate {
         Self { link, prefix, node, script, pools: Mutex::default() }
     }
 
+    pub(crate) fn link(&self) -> &Link {
+        &self.link
+    }
+
     /// The keys of a shard, in the order the script knows them by. They share a hash slot.
     fn keys(&self, campaign: CampaignId, shard: usize) -> Vec<String> {
         let tag = format!("{}{{{}:{shard}}}", self.prefix, campaign.raw());
-        ["pool", "returned", "users", "passes", "issued", "intake", "deck", "leaving", "arrived"]
-            .iter()
-            .map(|name| format!("{tag}:{name}"))
-            .collect()
+        KEYS.iter().map(|name| format!("{tag}:{name}")).collect()
     }
 
     /// The stream that a shard's granted claims are appended to.
     pub fn intake_key(&self, campaign: CampaignId, shard: usize) -> String {
         self.keys(campaign, shard).swap_remove(5)
+    }
+
+    /// Over how many shards a pool is split; `None` where it is not installed.
+    pub async fn shards(&self, campaign: CampaignId) -> Result<Option<usize>, GateError> {
+        Ok(self.lines(campaign).await?.map(|lines| lines.shards.len()))
+    }
+
+    /// Units left, as of a moment ago; `None` where this node knows no such pool. Nothing only if that is sure.
+    pub fn left(&self, campaign: CampaignId) -> Option<u32> {
+        let lines = self.pools.lock().get(&campaign)?.clone();
+        if lines.sold_out.load(Ordering::Acquire) {
+            return Some(0);
+        }
+        let left = lines.shards.iter().map(|line| line.free.load(Ordering::Acquire));
+        Some(left.fold(0, u32::saturating_add).max(1))
+    }
+
+    /// Units in claims that are not recorded yet.
+    pub async fn queued_units(&self, campaign: CampaignId) -> Result<u32, GateError> {
+        let Some(lines) = self.lines(campaign).await? else { return Ok(0) };
+        let all = self.all_figures(campaign, &lines).await?;
+        Ok(all.iter().flatten().map(|shard| shard.queued).sum())
+    }
+
+    /// A claim of this user that is not recorded yet.
+    pub async fn queued(
+        &self,
+        campaign: CampaignId,
+        user: UserId,
+        id: ClaimId,
+    ) -> Result<Option<StreamId>, GateError> {
+        let Some(lines) = self.lines(campaign).await? else { return Ok(None) };
+        let shard = shard_of(user, lines.shards.len());
+        let found: Option<StreamRangeReply> =
+            self.call(campaign, shard, &[arg("queued"), arg(id.raw())]).await?;
+        Ok(found.and_then(|found| found.ids.into_iter().next()))
+    }
+
+    /// The ledger has these entries of a shard's stream: entry, claim. Gives how many are left.
+    pub async fn done(
+        &self,
+        campaign: CampaignId,
+        shard: usize,
+        group: &str,
+        entries: &[(String, Arc<Claim>)],
+    ) -> Result<usize, GateError> {
+        let mut left = 0;
+        for some in entries.chunks(DONE_AT_ONCE) {
+            let mut args = vec![arg("done"), arg(group)];
+            for (entry, claim) in some {
+                args.extend([arg(entry), arg(claim.id.raw()), arg(claim.epoch), arg(claim.slots.units())]);
+            }
+            left = self.call(campaign, shard, &args).await?;
+        }
+        Ok(left)
+    }
+
+    /// What is left of each of a draw's prizes.
+    pub async fn prizes_left(&self, campaign: CampaignId) -> Result<Vec<u32>, GateError> {
+        Ok(self.call(campaign, 0, &[arg("prizes")]).await?)
+    }
+
+    /// Forgets the ways to a pool; they are found again when they are needed.
+    pub fn forget(&self, campaign: CampaignId) {
+        self.pools.lock().remove(&campaign);
     }
 
     async fn call<T: FromRedisValue>(
@@ -84,23 +162,15 @@ impl RedisGate {
         call(&self.link, &self.script, &self.keys(campaign, shard), args).await
     }
 
-    /// For operations whose failure leaves nothing to say: they are repeated by whoever follows the log.
-    async fn call_or_log<T: FromRedisValue + Default>(
-        &self,
-        campaign: CampaignId,
-        shard: usize,
-        args: &[Vec<u8>],
-    ) -> T {
-        self.call(campaign, shard, args).await.unwrap_or_else(|error| {
-            tracing::warn!(%error, campaign = campaign.raw(), shard, "the gate did not answer");
-            T::default()
-        })
-    }
-
     fn make_lines(&self, campaign: CampaignId, shards: usize) -> Arc<PoolLines> {
         let line = |shard| {
             let (waiting, queue) = mpsc::channel(MAX_WAITING);
-            let line = Arc::new(Line { waiting, epoch: AtomicU64::new(0), version: AtomicU64::new(0) });
+            let line = Arc::new(Line {
+                waiting,
+                epoch: AtomicU64::new(0),
+                version: AtomicU64::new(0),
+                free: AtomicU32::new(0),
+            });
             let caller = Caller {
                 link: self.link.clone(),
                 script: self.script.clone(),
@@ -111,24 +181,50 @@ impl RedisGate {
             tokio::spawn(caller.run(queue));
             line
         };
-        Arc::new(PoolLines { shards: (0..shards).map(line).collect(), moving: tokio::sync::Mutex::new(None) })
+        Arc::new(PoolLines {
+            shards: (0..shards).map(line).collect(),
+            sold_out: AtomicBool::new(false),
+            moving: tokio::sync::Mutex::new(None),
+        })
     }
 
     /// The ways to a pool; how many shards it has is asked once. `None` where it is not installed.
-    async fn lines(&self, campaign: CampaignId) -> Option<Arc<PoolLines>> {
+    async fn lines(&self, campaign: CampaignId) -> Result<Option<Arc<PoolLines>>, GateError> {
         if let Some(lines) = self.pools.lock().get(&campaign) {
-            return Some(lines.clone());
+            return Ok(Some(lines.clone()));
         }
-        let shards: Option<usize> = self.call_or_log(campaign, 0, &[arg("shards")]).await;
-        let lines = self.make_lines(campaign, shards?);
-        Some(self.pools.lock().entry(campaign).or_insert(lines).clone())
+        let shards: Option<usize> = self.call(campaign, 0, &[arg("shards")]).await?;
+        let Some(shards) = shards else { return Ok(None) };
+        let lines = self.make_lines(campaign, shards);
+        Ok(Some(self.pools.lock().entry(campaign).or_insert(lines).clone()))
     }
 
     /// One claim at one shard, with whatever else waits for it.
-    async fn claim_at(&self, line: &Line, request: ClaimRequest) -> Result<Claim, Rejection> {
+    async fn claim_at(&self, line: &Line, request: ClaimRequest) -> Result<Claim, Undecided> {
         let (answer, decided) = oneshot::channel();
         line.waiting.try_send(Waiting { request, answer }).map_err(|_| Rejection::Busy)?;
-        decided.await.unwrap_or(Err(Rejection::NotReady))
+        decided.await.unwrap_or(Err(Rejection::NotReady.into()))
+    }
+
+    /// Decides a claim; an answer that was lost is told apart from a refusal.
+    pub async fn decide(&self, request: ClaimRequest) -> Result<Claim, Undecided> {
+        let lines = self.lines(request.campaign).await.map_err(|_| Rejection::NotReady)?;
+        let lines = lines.ok_or(Rejection::NotReady)?;
+        let shard = shard_of(request.user, lines.shards.len());
+        for _ in 0..lines.shards.len() + MORE_MOVES {
+            match self.claim_at(&lines.shards[shard], request.clone()).await {
+                Err(Undecided::Refused(Rejection::SoldOut)) if lines.shards.len() > 1 => {
+                    self.bring_units(request.campaign, &lines, shard, request.quantity).await?;
+                }
+                decided => {
+                    if lines.shards.len() == 1 && lines.shards[0].free.load(Ordering::Acquire) == 0 {
+                        lines.sold_out.store(true, Ordering::Release);
+                    }
+                    return decided;
+                }
+            }
+        }
+        Err(Rejection::Busy.into())
     }
 }
 
@@ -152,39 +248,38 @@ async fn call<T: FromRedisValue>(
     }
 }
 
+impl From<RedisError> for GateError {
+    fn from(error: RedisError) -> Self {
+        Self(error.to_string())
+    }
+}
+
 impl Gate for RedisGate {
-    async fn install(&self, campaign: CampaignId, seed: Seed) {
+    async fn install(&self, campaign: CampaignId, seed: Seed) -> Result<(), GateError> {
         // A draw's prizes are decided with its seats, so all of it is one shard.
         let shards = if seed.prizes.is_some() { 1 } else { seed.shards.max(1) as usize };
         for shard in 0..shards {
-            let installed = match install_args(&seed, shard, shards) {
-                Ok(args) => self.call::<()>(campaign, shard, &args).await,
-                Err(error) => Err(error),
-            };
-            if let Err(error) = installed {
-                tracing::warn!(%error, campaign = campaign.raw(), shard, "a shard could not be installed");
-                return;
+            let parts = SeedParts::of(&seed, shard, shards);
+            self.call::<()>(campaign, shard, &parts.build()).await?;
+            for piece in parts.pieces(SEED_AT_ONCE) {
+                self.call::<()>(campaign, shard, &piece?).await?;
             }
+            self.call::<()>(campaign, shard, &parts.install()).await?;
         }
         let lines = self.make_lines(campaign, shards);
         for line in &lines.shards {
             line.epoch.store(seed.epoch.into(), Ordering::Release);
         }
         self.pools.lock().insert(campaign, lines);
+        self.figures(campaign).await?;
+        Ok(())
     }
 
     async fn claim(&self, request: ClaimRequest) -> Result<Claim, Rejection> {
-        let lines = self.lines(request.campaign).await.ok_or(Rejection::NotReady)?;
-        let shard = shard_of(request.user, lines.shards.len());
-        for _ in 0..lines.shards.len() + MORE_MOVES {
-            match self.claim_at(&lines.shards[shard], request.clone()).await {
-                Err(Rejection::SoldOut) if lines.shards.len() > 1 => {
-                    self.bring_units(request.campaign, &lines, shard, request.quantity).await?;
-                }
-                decided => return decided,
-            }
-        }
-        Err(Rejection::Busy)
+        self.decide(request).await.map_err(|undecided| match undecided {
+            Undecided::Refused(rejection) => rejection,
+            Undecided::Unknown(_) => Rejection::NotReady,
+        })
     }
 
     async fn issue_pass(
@@ -195,7 +290,8 @@ impl Gate for RedisGate {
         now: Moment,
         expires_at: Moment,
     ) -> Result<(Pass, u32), Rejection> {
-        let lines = self.lines(campaign).await.ok_or(Rejection::NotReady)?;
+        let lines = self.lines(campaign).await.map_err(|_| Rejection::NotReady)?;
+        let lines = lines.ok_or(Rejection::NotReady)?;
         let shards = lines.shards.len();
         let shard = shard_of(user, shards);
         // Each shard has its part of the quota.
@@ -220,68 +316,69 @@ impl Gate for RedisGate {
         Err(Rejection::Busy)
     }
 
-    async fn undo(&self, claim: &Claim) {
-        let Some(lines) = self.lines(claim.campaign).await else { return };
-        let prize = claim.prize().unwrap_or(0);
-        let args = [arg("undo"), arg(claim.epoch), arg(claim.user.raw()), arg(&claim.slots), arg(prize)];
-        self.call_or_log::<()>(claim.campaign, shard_of(claim.user, lines.shards.len()), &args).await;
-    }
-
-    async fn follow(&self, campaign: CampaignId, entries: &[StockEntry]) -> Option<u64> {
-        let shards = self.lines(campaign).await?.shards.len();
+    async fn follow(&self, campaign: CampaignId, entries: &[StockEntry]) -> Result<Option<u64>, GateError> {
+        let Some(lines) = self.lines(campaign).await? else { return Ok(None) };
+        let shards = lines.shards.len();
         let mut applied: Option<u64> = None;
         for shard in 0..shards {
             let mut args = vec![arg("follow")];
             args.extend(entries.iter().flat_map(|entry| entry_args(entry, shard, shards)));
-            // A shard that does not answer now takes it in later; the others need not wait.
-            let last: u64 = self.call_or_log::<Option<u64>>(campaign, shard, &args).await.unwrap_or(0);
+            let last: Option<u64> = self.call(campaign, shard, &args).await?;
+            let Some(last) = last else { return Ok(None) };
             applied = Some(applied.map_or(last, |applied| applied.min(last)));
         }
-        applied
+        Ok(applied)
     }
 
-    async fn withdraw(&self, campaign: CampaignId, units: u32) -> Option<Withdrawal> {
-        let shards = self.lines(campaign).await?.shards.len();
-        let mut taken = Withdrawal { top: 0, slots: Slots::default(), units: 0 };
-        for shard in 0..shards {
-            let args = [arg("withdraw"), arg(units - taken.units)];
-            let answer: Option<(u32, u32, String)> = self.call_or_log(campaign, shard, &args).await;
-            let Some((top, found, slots)) = answer else {
-                self.put_back(campaign, taken).await;
-                return None;
+    async fn withdraw(&self, campaign: CampaignId, units: u32) -> Result<Option<Withdrawal>, GateError> {
+        let Some(figures) = self.figures(campaign).await? else { return Ok(None) };
+        let Some(lines) = self.lines(campaign).await? else { return Ok(None) };
+        let epoch = figures.epoch;
+        let mut taken = Withdrawal { epoch, top: 0, slots: Slots::default(), units: 0 };
+        for shard in 0..lines.shards.len() {
+            let args = [arg("withdraw"), arg(epoch), arg(units - taken.units)];
+            let answer: Result<Option<(u32, u32, String)>, _> = self.call(campaign, shard, &args).await;
+            let Ok(Some((top, found, slots))) = answer else {
+                self.put_back(campaign, taken).await?;
+                return answer.map(|_| None).map_err(Into::into);
             };
             taken.top = taken.top.max(top);
             taken.units += found;
-            Slots::parse(&slots)?.iter().for_each(|slot| taken.slots.push(slot));
+            let slots = Slots::parse(&slots).unwrap_or_default();
+            slots.iter().for_each(|slot| taken.slots.push(slot));
         }
-        Some(taken)
+        Ok(Some(taken))
     }
 
-    async fn put_back(&self, campaign: CampaignId, withdrawal: Withdrawal) {
-        let args = [arg("put_back"), arg(withdrawal.units), arg(&withdrawal.slots)];
-        self.call_or_log::<()>(campaign, 0, &args).await;
+    async fn put_back(&self, campaign: CampaignId, withdrawal: Withdrawal) -> Result<(), GateError> {
+        let Withdrawal { epoch, units, slots, .. } = withdrawal;
+        let args = [arg("put_back"), arg(epoch), arg(units), arg(&slots)];
+        Ok(self.call(campaign, 0, &args).await?)
     }
 
-    async fn set_door(&self, campaign: CampaignId, door: Door) {
-        let Some(lines) = self.lines(campaign).await else { return };
+    async fn set_door(&self, campaign: CampaignId, door: Door) -> Result<(), GateError> {
+        let Some(lines) = self.lines(campaign).await? else { return Ok(()) };
         for shard in 0..lines.shards.len() {
-            self.call_or_log::<()>(campaign, shard, &[arg("door"), arg(door_word(door))]).await;
+            self.call::<()>(campaign, shard, &[arg("door"), arg(door_word(door))]).await?;
         }
+        Ok(())
     }
 
-    async fn figures(&self, campaign: CampaignId) -> Option<PoolFigures> {
-        let shards = self.lines(campaign).await?.shards.len();
-        let all = self.all_figures(campaign, shards).await?;
-        Some(PoolFigures {
-            epoch: all.iter().map(|shard| shard.pool.epoch).min()?,
-            version: all.iter().map(|shard| shard.pool.version).sum(),
-            free: all.iter().map(|shard| shard.pool.free).sum(),
-            applied: all.iter().map(|shard| shard.pool.applied).min()?,
-        })
+    async fn figures(&self, campaign: CampaignId) -> Result<Option<PoolFigures>, GateError> {
+        let Some(lines) = self.lines(campaign).await? else { return Ok(None) };
+        let Some(all) = self.all_figures(campaign, &lines).await? else { return Ok(None) };
+        Ok(all.iter().map(|shard| shard.pool).reduce(|one, other| PoolFigures {
+            epoch: one.epoch.min(other.epoch),
+            version: one.version + other.version,
+            free: one.free + other.free,
+            applied: one.applied.min(other.applied),
+            door: if one.door == Door::Open { one.door } else { other.door },
+        }))
     }
 
-    async fn units_of(&self, campaign: CampaignId, user: UserId) -> Option<u32> {
-        let shards = self.lines(campaign).await?.shards.len();
-        self.call_or_log(campaign, shard_of(user, shards), &[arg("units"), arg(user.raw())]).await
+    async fn units_of(&self, campaign: CampaignId, user: UserId) -> Result<Option<u32>, GateError> {
+        let Some(lines) = self.lines(campaign).await? else { return Ok(None) };
+        let shard = shard_of(user, lines.shards.len());
+        Ok(self.call(campaign, shard, &[arg("units"), arg(user.raw())]).await?)
     }
 }

@@ -25,7 +25,7 @@ use tokio::sync::{Notify, mpsc, oneshot};
 use self::backlog::Backlog;
 use self::disk::Disk;
 use self::segment::Segments;
-use super::{AppendError, Durable, Intake, Position, Unrecorded};
+use super::{AppendError, Intake, Position, Unrecorded};
 
 #[derive(Clone, Debug)]
 pub struct JournalOptions {
@@ -125,15 +125,15 @@ impl Journal {
         Ok(Self { shared, writer: Mutex::new(Some(writer)), directory })
     }
 
-    /// Queues the claim at once; the future resolves when it is durable. Dropping the future does not take it back.
-    pub fn enqueue(&self, claim: Arc<Claim>) -> Result<impl Durable + use<>, AppendError> {
+    /// Queues the claim at once, and tells when it is durable. Not listening does not take it back.
+    pub fn enqueue(
+        &self,
+        claim: Arc<Claim>,
+    ) -> Result<oneshot::Receiver<Result<(), AppendError>>, AppendError> {
         let (waiter, done) = oneshot::channel();
-        self.shared.backlog.lock().push(claim.clone(), waiter)?;
+        self.shared.backlog.lock().push(claim, waiter)?;
         self.shared.work.notify_one();
-        Ok(async move {
-            let stopped = || AppendError::Failed("the journal was closed".into());
-            done.await.map_err(|_| stopped())?.map(|()| claim)
-        })
+        Ok(done)
     }
 
     /// Whether an append now would be refused, and why.
@@ -208,7 +208,10 @@ async fn wake_waiters(mut batches: mpsc::UnboundedReceiver<Vec<(Waiter, Result<(
 
 impl Intake for Journal {
     async fn append(&self, claim: Claim) -> Result<Arc<Claim>, AppendError> {
-        self.enqueue(Arc::new(claim))?.await
+        let claim = Arc::new(claim);
+        let stopped = || AppendError::Failed("the journal was closed".into());
+        self.enqueue(claim.clone())?.await.map_err(|_| stopped())??;
+        Ok(claim)
     }
 
     async fn next(&self, most: usize) -> (Position, Vec<Arc<Claim>>) {

@@ -1,9 +1,12 @@
-//! The cluster's intake: a pool's stream on Redis or Valkey, appended by the gate's script, read by a consumer group.
+//! The cluster's intake: a shard's stream on Redis or Valkey, appended by the gate's script, read by a consumer group.
 //!
 //! What always holds: an entry is deleted only after the ledger has it; entries of a consumer that died are taken over by
 //! another; an entry that cannot be read goes to a stream of its own with the reason, and stops nobody. Entries may come
 //! twice, after a crash between the commit and the deletion: the ledger knows an order it has by its id. Positions count
 //! what this reader was given; they mean nothing to others.
+//!
+//! A draw's plays must be recorded in the order in which they were dealt: its stream has one reader at a time (whoever has
+//! the lease), who reads from the front, and no group.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -12,31 +15,40 @@ use std::time::{Duration, Instant};
 
 use redis::streams::{StreamId, StreamRangeReply, StreamReadReply};
 use redis::{AsyncCommands, Cmd, FromRedisValue, RedisError, RedisResult, Value, cmd, pipe};
-use tidegate_core::{Claim, Granted, Slots, UserId};
-use tokio::sync::Mutex;
+use tidegate_core::{CampaignId, Claim, Granted, Slots, UserId};
+use tokio::sync::{Mutex, Notify};
 
 use super::{AppendError, Intake, Position, Unrecorded};
+use crate::gate::redis::RedisGate;
 use crate::redis_link::Link;
 
 const GROUP: &str = "recorders";
-/// How long a reader waits for something new before it looks at what others left behind.
-const BLOCK: Duration = Duration::from_millis(500);
+/// How long a reader rests when there is nothing new: longer and longer, until something comes. Claims of its own node wake
+/// it at once.
+const SHORTEST_REST: Duration = Duration::from_millis(5);
+const LONGEST_REST: Duration = Duration::from_millis(200);
 const AFTER_FAILURE: Duration = Duration::from_millis(300);
 
 #[derive(Clone, Debug)]
 pub struct StreamOptions {
-    /// The stream's key; the gate names it.
-    pub key: String,
+    pub campaign: CampaignId,
+    pub shard: usize,
     /// Unique among all readers of all nodes.
     pub consumer: String,
     /// A reader that has not finished with an entry for this long is taken to be dead.
     pub dead_after: Duration,
+    /// Read from the front, without a group: the one reader there is.
+    pub in_order: bool,
+    /// Told when this node's claims were appended.
+    pub appended: Arc<Notify>,
 }
 
-/// One reader of one stream. The link must be its own: reading blocks it.
+/// One reader of one stream.
 #[derive(Debug)]
 pub struct StreamIntake {
+    gate: Arc<RedisGate>,
     link: Link,
+    key: String,
     options: StreamOptions,
     /// What was given to this reader and is not recorded, with its entry's id.
     given: Mutex<Given>,
@@ -49,6 +61,7 @@ struct Given {
     entries: VecDeque<(String, Arc<Claim>)>,
     /// When it was last looked for what dead readers left.
     looked: Option<Instant>,
+    rest: Duration,
 }
 
 impl Given {
@@ -74,7 +87,7 @@ pub fn entry_fields(claim: &Claim) -> [(&'static str, Vec<u8>); 5] {
 }
 
 /// The claim of an entry, or why it is none.
-fn read_entry(entry: &StreamId) -> Result<Claim, String> {
+pub(crate) fn read_entry(entry: &StreamId) -> Result<Claim, String> {
     let missing = |field: &str| format!("the field {field} is missing or cannot be read");
     let bytes: Vec<u8> = entry.get("c").ok_or_else(|| missing("c"))?;
     let mut claim: Claim = postcard::from_bytes(&bytes).map_err(|error| error.to_string())?;
@@ -91,16 +104,20 @@ fn read_entry(entry: &StreamId) -> Result<Claim, String> {
 
 impl StreamIntake {
     /// `recorded` is where this reader's positions start.
-    pub async fn open(link: Link, options: StreamOptions, recorded: Position) -> RedisResult<Self> {
-        let given = Mutex::new(Given { recorded, entries: VecDeque::new(), looked: None });
-        let intake = Self { link, options, given, depth: AtomicUsize::new(0) };
-        intake.make_group().await?;
-        Ok(intake)
+    pub fn new(gate: Arc<RedisGate>, options: StreamOptions, recorded: Position) -> Self {
+        let given = Given { recorded, entries: VecDeque::new(), looked: None, rest: SHORTEST_REST };
+        Self {
+            link: gate.link().clone(),
+            key: gate.intake_key(options.campaign, options.shard),
+            gate,
+            options,
+            given: Mutex::new(given),
+            depth: AtomicUsize::new(0),
+        }
     }
 
     async fn make_group(&self) -> RedisResult<()> {
-        let made: RedisResult<()> =
-            self.link.clone().xgroup_create_mkstream(&self.options.key, GROUP, "0").await;
+        let made: RedisResult<()> = self.link.clone().xgroup_create_mkstream(&self.key, GROUP, "0").await;
         match made {
             Err(error) if error.code() != Some("BUSYGROUP") => Err(error),
             _ => Ok(()),
@@ -111,9 +128,24 @@ impl StreamIntake {
         command.query_async(&mut self.link.clone()).await
     }
 
-    /// Entries for this reader: now and then what dead ones left, else what is new. Waits for that only if it has nothing
-    /// to do.
+    /// Entries for this reader. A stream that is gone with its group (the server has forgotten, or it is new) gets one.
     async fn fetch(&self, given: &mut Given, most: usize) -> RedisResult<Vec<StreamId>> {
+        match self.fetch_of_group(given, most).await {
+            Err(error) if error.code() == Some("NOGROUP") => {
+                self.make_group().await?;
+                self.fetch_of_group(given, most).await
+            }
+            fetched => fetched,
+        }
+    }
+
+    /// Now and then what dead readers left, else what is new.
+    async fn fetch_of_group(&self, given: &mut Given, most: usize) -> RedisResult<Vec<StreamId>> {
+        if self.options.in_order {
+            let after = given.entries.back().map_or("-".to_owned(), |(last, _)| format!("({last}"));
+            let found: StreamRangeReply = self.link.clone().xrange_count(&self.key, after, "+", most).await?;
+            return Ok(found.ids);
+        }
         if given.looked.is_none_or(|looked| looked.elapsed() >= self.options.dead_after / 2) {
             let left = self.take_over(most.saturating_add(given.entries.len())).await?;
             let news: Vec<StreamId> = left.into_iter().filter(|entry| !given.has(&entry.id)).collect();
@@ -122,23 +154,19 @@ impl StreamIntake {
             }
             given.looked = Some(Instant::now());
         }
-        self.read(most, given.entries.is_empty().then_some(BLOCK)).await
+        self.read(most).await
     }
 
-    async fn read(&self, most: usize, block: Option<Duration>) -> RedisResult<Vec<StreamId>> {
-        let StreamOptions { key, consumer, .. } = &self.options;
+    async fn read(&self, most: usize) -> RedisResult<Vec<StreamId>> {
         let mut command = cmd("XREADGROUP");
-        command.arg("GROUP").arg(GROUP).arg(consumer).arg("COUNT").arg(most);
-        if let Some(block) = block {
-            command.arg("BLOCK").arg(u64::try_from(block.as_millis()).unwrap_or(u64::MAX));
-        }
-        command.arg("STREAMS").arg(key).arg(">");
+        command.arg("GROUP").arg(GROUP).arg(&self.options.consumer).arg("COUNT").arg(most);
+        command.arg("STREAMS").arg(&self.key).arg(">");
         let reply: Option<StreamReadReply> = self.ask(&command).await?;
         Ok(reply.into_iter().flat_map(|reply| reply.keys).flat_map(|key| key.ids).collect())
     }
 
     async fn take_over(&self, most: usize) -> RedisResult<Vec<StreamId>> {
-        let StreamOptions { key, consumer, dead_after } = &self.options;
+        let (key, StreamOptions { consumer, dead_after, .. }) = (&self.key, &self.options);
         let idle = u64::try_from(dead_after.as_millis()).unwrap_or(u64::MAX);
         let mut command = cmd("XAUTOCLAIM");
         command.arg(key).arg(GROUP).arg(consumer).arg(idle).arg("0-0").arg("COUNT").arg(most);
@@ -160,7 +188,7 @@ impl StreamIntake {
 
     /// To the dead letters, with the reason; an entry that was deleted meanwhile is only acknowledged.
     async fn set_aside(&self, entry: &StreamId, why: &str) -> RedisResult<()> {
-        let key = &self.options.key;
+        let key = &self.key;
         if !entry.map.is_empty() {
             tracing::error!(key, id = entry.id, why, "an entry cannot be read and is set aside");
             let mut command = cmd("XADD");
@@ -170,20 +198,7 @@ impl StreamIntake {
             }
             self.ask::<()>(&command).await?;
         }
-        self.finish(std::slice::from_ref(&entry.id)).await
-    }
-
-    async fn finish(&self, ids: &[String]) -> RedisResult<()> {
-        let key = &self.options.key;
-        let (_, _, depth): (i64, i64, usize) = pipe()
-            .atomic()
-            .xack(key, GROUP, ids)
-            .xdel(key, ids)
-            .xlen(key)
-            .query_async(&mut self.link.clone())
-            .await?;
-        self.depth.store(depth, Ordering::Release);
-        Ok(())
+        pipe().xack(key, GROUP, &[&entry.id]).xdel(key, &[&entry.id]).exec_async(&mut self.link.clone()).await
     }
 
     async fn next_given(&self, most: usize) -> RedisResult<Option<(Position, Vec<Arc<Claim>>)>> {
@@ -191,11 +206,6 @@ impl StreamIntake {
         if given.entries.len() < most {
             let missing = most - given.entries.len();
             let fetched = match self.fetch(&mut given, missing).await {
-                // The stream is gone with its group: the server has forgotten, or it is new.
-                Err(error) if error.code() == Some("NOGROUP") => {
-                    self.make_group().await?;
-                    Vec::new()
-                }
                 // What was given before can be recorded meanwhile.
                 Err(error) if !given.entries.is_empty() => {
                     tracing::warn!(%error, "the intake does not answer");
@@ -203,6 +213,9 @@ impl StreamIntake {
                 }
                 fetched => fetched?,
             };
+            if fetched.is_empty() && given.entries.is_empty() {
+                self.depth.store(self.link.clone().xlen(&self.key).await?, Ordering::Release);
+            }
             self.take_in(&mut given, fetched).await?;
         }
         let claims: Vec<_> = given.entries.iter().take(most).map(|(_, claim)| claim.clone()).collect();
@@ -211,12 +224,12 @@ impl StreamIntake {
 
     async fn appended(&self, claim: &Claim) -> RedisResult<()> {
         let mut add = cmd("XADD");
-        add.arg(&self.options.key).arg("*");
+        add.arg(&self.key).arg("*");
         for (name, value) in entry_fields(claim) {
             add.arg(name).arg(value);
         }
         let (_, depth): (String, usize) =
-            pipe().add_command(add).xlen(&self.options.key).query_async(&mut self.link.clone()).await?;
+            pipe().add_command(add).xlen(&self.key).query_async(&mut self.link.clone()).await?;
         self.depth.store(depth, Ordering::Release);
         Ok(())
     }
@@ -236,8 +249,19 @@ impl Intake for StreamIntake {
     async fn next(&self, most: usize) -> (Position, Vec<Arc<Claim>>) {
         loop {
             match self.next_given(most).await {
-                Ok(Some(given)) => return given,
-                Ok(None) => {}
+                Ok(Some(found)) => {
+                    self.given.lock().await.rest = SHORTEST_REST;
+                    return found;
+                }
+                Ok(None) => {
+                    let rest = {
+                        let mut given = self.given.lock().await;
+                        given.rest = (given.rest * 2).min(LONGEST_REST);
+                        given.rest
+                    };
+                    // Whichever comes first.
+                    let _ = tokio::time::timeout(rest, self.options.appended.notified()).await;
+                }
                 Err(error) => {
                     tracing::warn!(%error, "the intake does not answer");
                     tokio::time::sleep(AFTER_FAILURE).await;
@@ -262,16 +286,17 @@ impl Intake for StreamIntake {
             }
         }
         let count = count.min(given.entries.len());
-        let ids: Vec<String> = given.entries.drain(..count).map(|(id, _)| id).collect();
+        let done: Vec<(String, Arc<Claim>)> = given.entries.drain(..count).collect();
         given.recorded = through;
-        if let Err(error) = self.finish(&ids).await {
+        match self.gate.done(self.options.campaign, self.options.shard, GROUP, &done).await {
+            Ok(depth) => self.depth.store(depth, Ordering::Release),
             // They come again, to this reader or another, and the ledger knows them.
-            tracing::warn!(%error, "recorded entries could not be deleted");
+            Err(error) => tracing::warn!(%error, "recorded entries could not be deleted"),
         }
     }
 
     async fn of_user(&self, user: UserId) -> Vec<Unrecorded> {
-        let found: RedisResult<StreamRangeReply> = self.link.clone().xrange_all(&self.options.key).await;
+        let found: RedisResult<StreamRangeReply> = self.link.clone().xrange_all(&self.key).await;
         let entries = found.map(|reply| reply.ids).unwrap_or_default();
         let claims = entries.iter().filter_map(|entry| read_entry(entry).ok());
         claims

@@ -13,7 +13,7 @@ use tidegate_store::gate::Gate;
 use tidegate_store::gate::redis::RedisGate;
 use tidegate_store::intake::Position;
 use tidegate_store::intake::stream::{StreamIntake, StreamOptions};
-use tidegate_store::ledger::sqlite::{SqliteLedger, SqliteOptions, Unobserved};
+use tidegate_store::ledger::sql::{SqlLedger, SqliteOptions, Unobserved};
 use tidegate_store::ledger::{Ledger, LedgerError, Recorded, Records};
 use tidegate_store::recorder::{self, Listener};
 use tidegate_store::redis_link::Link;
@@ -27,7 +27,7 @@ const PATIENCE: Duration = Duration::from_secs(40);
 
 /// The ledger as a recorder on some node sees it; `frozen` stops this node's recorder in the middle of a batch.
 struct OnNode {
-    ledger: Arc<SqliteLedger>,
+    ledger: Arc<SqlLedger>,
     frozen: Arc<AtomicBool>,
 }
 
@@ -65,7 +65,7 @@ impl Listener for Quiet {
 /// Three nodes that share a server and a ledger.
 struct World {
     gates: Vec<Arc<RedisGate>>,
-    ledger: Arc<SqliteLedger>,
+    ledger: Arc<SqlLedger>,
     frozen: Vec<Arc<AtomicBool>>,
     /// Somebody was told that the gate is not ready.
     asked: AtomicBool,
@@ -84,7 +84,7 @@ impl World {
         let directory = tempfile::tempdir().unwrap();
         let options =
             SqliteOptions { path: directory.path().join("ledger.db"), readers: 4, cache_mb: 8, max_mb: None };
-        let ledger = Arc::new(SqliteLedger::open(&options, Box::new(Unobserved)).unwrap());
+        let ledger = Arc::new(SqlLedger::open(&options, Box::new(Unobserved)).unwrap());
         ledger.create_item(item(), None).await.unwrap();
         ledger.create_campaign(Campaign { shards, ..campaign(STOCK, 1) }, vec![], None).await.unwrap();
         let (mut gates, mut frozen) = (Vec::new(), Vec::new());
@@ -93,14 +93,17 @@ impl World {
             let stopped = Arc::new(AtomicBool::new(false));
             for shard in 0..shards as usize {
                 let options = StreamOptions {
-                    key: gate.intake_key(CAMPAIGN, shard),
+                    campaign: CAMPAIGN,
+                    shard,
                     consumer: format!("node {node}"),
                     dead_after: Duration::from_millis(400),
+                    in_order: false,
+                    appended: Arc::default(),
                 };
-                let intake = StreamIntake::open(Link::open(url).await.unwrap(), options, 0).await.unwrap();
+                let intake = StreamIntake::new(gate.clone(), options, 0);
                 let records = Arc::new(OnNode { ledger: ledger.clone(), frozen: stopped.clone() });
                 let progress = tokio::sync::watch::Sender::new(0);
-                tokio::spawn(recorder::run(Arc::new(intake), records, Quiet, || NOW, progress));
+                tokio::spawn(recorder::run(Arc::new(intake), records, Arc::new(Quiet), || NOW, progress));
             }
             gates.push(gate);
             frozen.push(stopped);
@@ -122,20 +125,22 @@ impl World {
     async fn keep(self: Arc<Self>) {
         let gate = &self.gates[0];
         loop {
-            let figures = gate.figures(CAMPAIGN).await;
+            let Ok(figures) = gate.figures(CAMPAIGN).await else { continue };
             if figures.is_none() || self.asked.swap(false, Ordering::SeqCst) {
                 let seed = self.ledger.reseed(CAMPAIGN, NOW).await.unwrap().unwrap();
-                gate.install(CAMPAIGN, seed).await;
+                if gate.install(CAMPAIGN, seed).await.is_err() {
+                    self.asked.store(true, Ordering::SeqCst);
+                }
             } else if let Some(figures) = figures {
                 let entries = self.ledger.stock_log(CAMPAIGN, figures.applied, 100).await.unwrap();
-                gate.follow(CAMPAIGN, &entries).await;
+                let _ = gate.follow(CAMPAIGN, &entries).await;
             }
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     }
 
-    fn sold(&self) -> u32 {
-        let tally = self.ledger.tally(CAMPAIGN).unwrap().unwrap();
+    async fn sold(&self) -> u32 {
+        let tally = self.ledger.tally(CAMPAIGN).await.unwrap().unwrap();
         tally.awaiting_payment
     }
 
@@ -154,13 +159,20 @@ impl World {
                     // Lost before it was recorded: said so, and tried again.
                     _ => continue,
                 },
-                Err(Rejection::LimitReached) if self.ledger.order_of_user(buyer) => return,
-                Err(Rejection::SoldOut) if self.sold() == STOCK => return,
+                Err(Rejection::LimitReached) if self.has_order(buyer).await => return,
+                Err(Rejection::SoldOut) if self.sold().await == STOCK => return,
                 Err(Rejection::NotReady) => self.asked.store(true, Ordering::SeqCst),
                 Err(_) => {}
             }
             tokio::time::sleep(Duration::from_millis(30)).await;
         }
+    }
+
+    /// Whether a buyer has an active order, whatever they were told.
+    async fn has_order(&self, buyer: u64) -> bool {
+        let page = tidegate_store::ledger::Page { before: None, limit: 50 };
+        let orders = self.ledger.orders_of(tidegate_core::UserId::from_raw(buyer), page).await.unwrap();
+        orders.iter().any(|order| order.state == OrderState::AwaitingPayment)
     }
 
     /// What the ledger made of an order, within a bound.
@@ -172,19 +184,6 @@ impl World {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
         None
-    }
-}
-
-/// Whether a buyer has an active order, whatever they were told.
-trait OrderOfUser {
-    fn order_of_user(&self, buyer: u64) -> bool;
-}
-
-impl OrderOfUser for SqliteLedger {
-    fn order_of_user(&self, buyer: u64) -> bool {
-        let page = tidegate_store::ledger::Page { before: None, limit: 50 };
-        let orders = self.orders_of(tidegate_core::UserId::from_raw(buyer), page).unwrap();
-        orders.iter().any(|order| order.state == OrderState::AwaitingPayment)
     }
 }
 
@@ -205,7 +204,7 @@ async fn sell_through<F: Future<Output = ()>>(world: Arc<World>, trouble: impl F
         crowd.spawn(world.clone().buy(buyer));
     }
     crowd.join_all().await;
-    assert_eq!(world.sold(), STOCK, "sold out, and not more");
+    assert_eq!(world.sold().await, STOCK, "sold out, and not more");
     assert!(world.told.load(Ordering::SeqCst) <= STOCK.into());
     let audit = world.ledger.audit(CAMPAIGN).await.unwrap().unwrap();
     assert_eq!(audit.violations, Vec::<String>::new());
@@ -259,9 +258,9 @@ async fn a_server_that_wakes_up_with_an_old_copy_sells_nothing_twice() {
     let sold = world.clone();
     sell_through(world, async || {
         server.cli(&["save"]);
-        let before = sold.sold();
+        let before = sold.sold().await;
         let deadline = Instant::now() + Duration::from_secs(5);
-        while sold.sold() < before + 20 && Instant::now() < deadline {
+        while sold.sold().await < before + 20 && Instant::now() < deadline {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
         server.kill();

@@ -5,7 +5,7 @@ use clap::Args;
 use serde_json::{Value, json};
 use tidegate_core::Kind;
 use tidegate_core::public_id::{Public, PublicIds};
-use tidegate_store::ledger::sqlite::{SqliteLedger, path_in};
+use tidegate_store::ledger::sql::{SqlLedger, path_in};
 use tidegate_store::ledger::{Audit, Ledger, Page};
 
 use super::{SettingsArgs, Verdict};
@@ -25,8 +25,9 @@ pub(super) async fn run(args: AuditArgs) -> anyhow::Result<Verdict> {
     if !path_in(&config.data_dir).exists() {
         bail!("there is no ledger in {}; say where it is with --data-dir", config.data_dir.display());
     }
-    let ledger = SqliteLedger::open_to_read(&ledger_options(&config))?;
-    let secret = ledger.setting("secret")?.and_then(|bytes| bytes.try_into().ok()).unwrap_or([0; 32]);
+    let ledger = SqlLedger::open_to_read(&ledger_options(&config))?;
+    let secret = ledger.setting("secret").await?;
+    let secret = secret.and_then(|bytes| bytes.try_into().ok()).unwrap_or([0; 32]);
     let ids = PublicIds::new(&secret);
     let (mut sales, mut draws): (Vec<Value>, Vec<Value>) = Default::default();
     let mut ok = true;

@@ -2,7 +2,7 @@
 
 use clap::Args;
 use tidegate_store::data_dir::DataDir;
-use tidegate_store::ledger::sqlite::{SqliteLedger, Unobserved, schema_version};
+use tidegate_store::ledger::sql::{SqlLedger, Unobserved, schema_version};
 
 use super::{SettingsArgs, Verdict};
 use crate::embedded::ledger_options;
@@ -16,7 +16,7 @@ pub(super) struct MigrateArgs {
 pub(super) fn run(args: MigrateArgs) -> anyhow::Result<Verdict> {
     let (config, _) = args.settings.load()?;
     let _alone = DataDir::lock(&config.data_dir)?;
-    SqliteLedger::open(&ledger_options(&config), Box::new(Unobserved))?;
+    SqlLedger::open(&ledger_options(&config), Box::new(Unobserved))?;
     say!("The ledger in {} has schema {}.", config.data_dir.display(), schema_version());
     Ok(Verdict::Yes)
 }

@@ -59,7 +59,7 @@ pub(super) async fn run(args: ServeArgs) -> anyhow::Result<Verdict> {
     Ok(Verdict::Yes)
 }
 
-/// Brings the app up: records what the journal holds, rebuilds the gate, fills in the demo, starts the workers.
+/// Brings the app up: records what was left from before, rebuilds the gate, fills in the demo, starts the workers.
 async fn start(config: &Config, opened: &Opened) -> anyhow::Result<()> {
     let app = &opened.app;
     app.start().await?;

@@ -193,7 +193,7 @@ async fn logout(State(site): State<Site>, _: Buyer, headers: HeaderMap) -> Resul
 #[utoipa::path(get, path = "/v1/me", tag = "buyers", security(("bearer" = [])),
     responses((status = 200, body = UserShape), (status = 401, body = Problem)))]
 async fn me(State(site): State<Site>, Buyer(user): Buyer) -> Result<Json<UserShape>, Problem> {
-    let account = site.app.account_of(user)?;
+    let account = site.app.account_of(user).await?;
     let (phone, name) = account.map(|account| (account.phone, account.name)).unzip();
     Ok(Json(UserShape { id: site.app.print(user), phone, name }))
 }

@@ -54,8 +54,8 @@ async fn create(
 ) -> Result<Response, Problem> {
     let remember = key.remember(DRAWS_SCOPE, "", input.fingerprint);
     // A repetition is answered before its times are looked at: they may have passed since.
-    let draw = match site.app.done_before(remember.as_ref())? {
-        Some(before) => site.app.campaign(CampaignId::from_raw(before.subject))?,
+    let draw = match site.app.done_before(remember.as_ref()).await? {
+        Some(before) => site.app.campaign(CampaignId::from_raw(before.subject)).await?,
         None => {
             let (app, terms) = (site.app.clone(), input.value.check(&site.app)?);
             site.carry_out(async move { app.create_draw(terms, remember).await }).await?
@@ -89,7 +89,7 @@ async fn show(
     _: Operator,
     Id(id): Id<DrawId>,
 ) -> Result<Json<AdminDrawShape>, Problem> {
-    Ok(Json(shape(&site, site.app.campaign(id.campaign())?).await?))
+    Ok(Json(shape(&site, site.app.campaign(id.campaign()).await?).await?))
 }
 
 /// Replaces a draft's terms.
@@ -128,7 +128,7 @@ steps! { DrawId, AdminDrawShape, take;
 async fn take(site: &Site, id: DrawId, step: Step) -> Result<Json<AdminDrawShape>, Problem> {
     let app = site.app.clone();
     let id = id.campaign();
-    app.campaign(id)?.draw().ok_or(Rejection::NotFound)?;
+    app.campaign(id).await?.draw().ok_or(Rejection::NotFound)?;
     let draw = site.carry_out(async move { app.step(id, step, Actor::Operator, None).await }).await?;
     Ok(Json(shape(site, draw).await?))
 }
@@ -176,8 +176,10 @@ async fn plays(
     }
     let draw = checks.done(Some(draw.flatten()))?;
     let page = PageQuery { limit: query.limit, cursor: query.cursor }.page(app, PlayId::raw)?;
-    let plays = app.plays(draw.map(DrawId::campaign), page).await?;
-    let plays = plays.into_iter().map(|play| app.play_view(play)).collect::<Result<Vec<_>, _>>()?;
+    let mut plays = Vec::new();
+    for play in app.plays(draw.map(DrawId::campaign), page).await? {
+        plays.push(app.play_view(play).await?);
+    }
     let cursor = |view: &PlayView| app.print(view.play.id);
     Ok(Json(PageShape::of(plays, page.limit, cursor, |view| AdminPlayShape::of(app, view))))
 }

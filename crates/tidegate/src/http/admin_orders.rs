@@ -6,7 +6,7 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
 use tidegate_core::{CampaignId, DrawId, Order, OrderId, OrderState};
-use tidegate_store::ledger::sqlite::{Event, OrderFilter};
+use tidegate_store::ledger::sql::{Event, OrderFilter};
 use utoipa::{IntoParams, ToSchema};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -70,8 +70,8 @@ async fn list(
     Ok(Json(PageShape::of(orders, page.limit, cursor, |order| AdminOrderShape::of(app, &order))))
 }
 
-fn shape(site: &Site, order: &Order) -> Result<Json<AdminOrderShape>, Problem> {
-    let refunds = site.app.refunds_of(order.id)?;
+async fn shape(site: &Site, order: &Order) -> Result<Json<AdminOrderShape>, Problem> {
+    let refunds = site.app.refunds_of(order.id).await?;
     Ok(Json(AdminOrderShape::of(&site.app, order).with_refunds(refunds)))
 }
 
@@ -84,7 +84,7 @@ async fn show(
     _: Operator,
     Id(id): Id<OrderId>,
 ) -> Result<Json<AdminOrderShape>, Problem> {
-    shape(&site, &site.app.recorded_order(id).await?)
+    shape(&site, &site.app.recorded_order(id).await?).await
 }
 
 /// Cancels an unpaid order for its buyer.
@@ -98,7 +98,7 @@ async fn cancel(
     Id(id): Id<OrderId>,
 ) -> Result<Json<AdminOrderShape>, Problem> {
     let app = site.app.clone();
-    shape(&site, &site.carry_out(async move { app.cancel_for(id).await }).await?)
+    shape(&site, &site.carry_out(async move { app.cancel_for(id).await }).await?).await
 }
 
 /// Gives a paid order's money and units back.
@@ -112,7 +112,7 @@ async fn refund(
     Id(id): Id<OrderId>,
 ) -> Result<Json<AdminOrderShape>, Problem> {
     let app = site.app.clone();
-    shape(&site, &site.carry_out(async move { app.refund(id).await }).await?)
+    shape(&site, &site.carry_out(async move { app.refund(id).await }).await?).await
 }
 
 #[derive(Debug, Deserialize, ToSchema)]
@@ -183,7 +183,7 @@ async fn events(
     }
     let campaign = checks.done(Some(campaign.flatten().or(draw.flatten().map(DrawId::campaign))))?;
     let page = PageQuery { limit: query.limit, cursor: query.cursor }.numbered()?;
-    let events = app.events(campaign, page)?;
+    let events = app.events(campaign, page).await?;
     let cursor = |event: &Event| event.id.to_string();
     Ok(Json(PageShape::of(events, page.limit, cursor, |event| EventShape::of(app, event))))
 }

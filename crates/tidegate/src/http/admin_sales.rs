@@ -37,8 +37,8 @@ pub(super) fn routes() -> OpenApiRouter<Site> {
         .routes(routes!(audit))
 }
 
-fn shape(site: &Site, sale: Campaign) -> Result<AdminSaleShape, Problem> {
-    Ok(AdminSaleShape::of(&site.app, site.app.operated_sale(sale)?))
+async fn shape(site: &Site, sale: Campaign) -> Result<AdminSaleShape, Problem> {
+    Ok(AdminSaleShape::of(&site.app, site.app.operated_sale(sale).await?))
 }
 
 /// Drafts a sale.
@@ -53,15 +53,15 @@ async fn create(
 ) -> Result<Response, Problem> {
     let remember = key.remember(SALES_SCOPE, "", input.fingerprint);
     // A repetition is answered before its times are looked at: they may have passed since.
-    let sale = match site.app.done_before(remember.as_ref())? {
-        Some(before) => site.app.campaign(CampaignId::from_raw(before.subject))?,
+    let sale = match site.app.done_before(remember.as_ref()).await? {
+        Some(before) => site.app.campaign(CampaignId::from_raw(before.subject)).await?,
         None => {
             let (app, terms) = (site.app.clone(), input.value.check(&site.app)?);
             site.carry_out(async move { app.create_sale(terms, remember).await }).await?
         }
     };
     let location = format!("/v1/admin/sales/{}", site.app.print(sale.id));
-    Ok((StatusCode::CREATED, [(header::LOCATION, location)], Json(shape(&site, sale)?)).into_response())
+    Ok((StatusCode::CREATED, [(header::LOCATION, location)], Json(shape(&site, sale).await?)).into_response())
 }
 
 /// All sales, drafts included, newest first.
@@ -88,7 +88,7 @@ async fn show(
     _: Operator,
     Id(id): Id<CampaignId>,
 ) -> Result<Json<AdminSaleShape>, Problem> {
-    Ok(Json(shape(&site, site.app.campaign(id)?)?))
+    Ok(Json(shape(&site, site.app.campaign(id).await?).await?))
 }
 
 /// Replaces a draft's terms.
@@ -104,7 +104,7 @@ async fn edit(
 ) -> Result<Json<AdminSaleShape>, Problem> {
     let (app, terms) = (site.app.clone(), input.value.check(&site.app)?);
     let sale = site.carry_out(async move { app.edit_sale(id, terms).await }).await?;
-    Ok(Json(shape(&site, sale)?))
+    Ok(Json(shape(&site, sale).await?))
 }
 
 steps! { CampaignId, AdminSaleShape, take;
@@ -125,10 +125,10 @@ steps! { CampaignId, AdminSaleShape, take;
 }
 
 async fn take(site: &Site, id: CampaignId, step: Step) -> Result<Json<AdminSaleShape>, Problem> {
-    site.app.campaign(id)?.sale().ok_or(Rejection::NotFound)?;
+    site.app.campaign(id).await?.sale().ok_or(Rejection::NotFound)?;
     let app = site.app.clone();
     let sale = site.carry_out(async move { app.step(id, step, Actor::Operator, None).await }).await?;
-    Ok(Json(shape(site, sale)?))
+    Ok(Json(shape(site, sale).await?))
 }
 
 #[derive(Debug, Deserialize, ToSchema)]
@@ -192,7 +192,7 @@ async fn restock(
     let remember = key.remember(RESTOCK_SCOPE, &site.app.print(id), input.fingerprint);
     let app = site.app.clone();
     let (sale, units_changed) = site.carry_out(async move { app.restock(id, units, remember).await }).await?;
-    Ok(Json(RestockedShape { sale: shape(&site, sale)?, units_changed }))
+    Ok(Json(RestockedShape { sale: shape(&site, sale).await?, units_changed }))
 }
 
 /// Checks every promise about a sale against what is recorded, and the gate against the ledger.

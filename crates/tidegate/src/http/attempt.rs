@@ -17,10 +17,14 @@ pub(super) struct Attempt<'a> {
 }
 
 impl<'a> Attempt<'a> {
-    pub(super) fn admit(site: &'a Site, campaign: &Campaign, headers: &HeaderMap) -> Result<Self, Problem> {
+    pub(super) async fn admit(
+        site: &'a Site,
+        campaign: &Campaign,
+        headers: &HeaderMap,
+    ) -> Result<Self, Problem> {
         let place = site.orders.try_acquire().map_err(|_| Rejection::Busy)?;
         site.app.count_attempt(campaign)?;
-        let user = site.app.buyer(token(&Method::POST, headers)?)?;
+        let user = site.app.buyer(token(&Method::POST, headers)?).await?;
         site.app.count_attempt_of(user, campaign)?;
         Ok(Self { user, key: idempotency_key(headers)?, _place: place })
     }

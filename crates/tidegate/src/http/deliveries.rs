@@ -5,7 +5,7 @@ use axum::extract::State;
 use serde::Deserialize;
 use tidegate_core::{DeliveryId, DeliveryState, DrawId};
 use tidegate_store::ledger::Delivery;
-use tidegate_store::ledger::sqlite::DeliveryFilter;
+use tidegate_store::ledger::sql::DeliveryFilter;
 use utoipa::IntoParams;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -78,7 +78,7 @@ async fn show(
     _: Operator,
     Id(id): Id<DeliveryId>,
 ) -> Result<Json<DeliveryShape>, Problem> {
-    Ok(Json(DeliveryShape::of(&site.app, site.app.delivery(id)?)))
+    Ok(Json(DeliveryShape::of(&site.app, site.app.delivery(id).await?)))
 }
 
 /// Tries again at once what failed or was given up; an event that arrived is sent once more.

@@ -3,7 +3,7 @@
 use serde::Serialize;
 use serde_json::Value;
 use tidegate_core::{Draw, Play, PlayState, Prize, PrizeNumber};
-use tidegate_store::ledger::sqlite::Webhook;
+use tidegate_store::ledger::sql::Webhook;
 use tidegate_store::ledger::{Delivery, Target};
 use utoipa::ToSchema;
 

@@ -47,7 +47,7 @@ async fn show(
     Id(id): Id<DrawId>,
     Visitor(player): Visitor,
 ) -> Result<Json<DrawShape>, Problem> {
-    Ok(Json(DrawShape::of(&site.app, site.app.draw(id.campaign(), player)?)))
+    Ok(Json(DrawShape::of(&site.app, site.app.draw(id.campaign(), player).await?)))
 }
 
 /// What everybody can check the draw with. Before the close: what it is bound to, and the hash of the plays so far. After:

@@ -138,7 +138,7 @@ impl FromRequestParts<Site> for Buyer {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, site: &Site) -> Result<Self, Problem> {
-        Ok(Self(site.app.buyer(token(&parts.method, &parts.headers)?)?))
+        Ok(Self(site.app.buyer(token(&parts.method, &parts.headers)?).await?))
     }
 }
 
@@ -149,8 +149,8 @@ impl FromRequestParts<Site> for Visitor {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, site: &Site) -> Result<Self, Problem> {
-        let token = token(&parts.method, &parts.headers)?;
-        Ok(Self(token.and_then(|token| site.app.buyer(Some(token)).ok())))
+        let Some(token) = token(&parts.method, &parts.headers)? else { return Ok(Self(None)) };
+        Ok(Self(site.app.buyer(Some(token)).await.ok()))
     }
 }
 

@@ -30,13 +30,13 @@ async fn list(
     State(site): State<Site>,
     Asked(query): Asked<PageQuery>,
 ) -> Result<Json<PageShape<ItemShape>>, Problem> {
-    page(&site, &query)
+    page(&site, &query).await
 }
 
-fn page(site: &Site, query: &PageQuery) -> Result<Json<PageShape<ItemShape>>, Problem> {
+async fn page(site: &Site, query: &PageQuery) -> Result<Json<PageShape<ItemShape>>, Problem> {
     let app = &site.app;
     let page = query.page(app, ItemId::raw)?;
-    let items = app.items(page)?;
+    let items = app.items(page).await?;
     let cursor = |item: &tidegate_core::Item| app.print(item.id);
     Ok(Json(PageShape::of(items, page.limit, cursor, |item| ItemShape::of(app, item))))
 }
@@ -45,7 +45,7 @@ fn page(site: &Site, query: &PageQuery) -> Result<Json<PageShape<ItemShape>>, Pr
 #[utoipa::path(get, path = "/v1/items/{id}", tag = "buyers", params(("id" = String, Path)),
     responses((status = 200, body = ItemShape), (status = 404, body = Problem)))]
 async fn show(State(site): State<Site>, Id(id): Id<ItemId>) -> Result<Json<ItemShape>, Problem> {
-    Ok(Json(ItemShape::of(&site.app, site.app.item(id)?)))
+    Ok(Json(ItemShape::of(&site.app, site.app.item(id).await?)))
 }
 
 /// Adds an item.
@@ -74,7 +74,7 @@ async fn admin_list(
     _: Operator,
     Asked(query): Asked<PageQuery>,
 ) -> Result<Json<PageShape<ItemShape>>, Problem> {
-    page(&site, &query)
+    page(&site, &query).await
 }
 
 /// One item, for operators.
@@ -86,7 +86,7 @@ async fn admin_show(
     _: Operator,
     Id(id): Id<ItemId>,
 ) -> Result<Json<ItemShape>, Problem> {
-    Ok(Json(ItemShape::of(&site.app, site.app.item(id)?)))
+    Ok(Json(ItemShape::of(&site.app, site.app.item(id).await?)))
 }
 
 /// Changes an item. Sales keep the price they were made with.
@@ -100,7 +100,7 @@ async fn update(
     Id(id): Id<ItemId>,
     input: Input<ItemPatch>,
 ) -> Result<Json<ItemShape>, Problem> {
-    let terms = input.value.check(site.app.item(id)?)?;
+    let terms = input.value.check(site.app.item(id).await?)?;
     let app = site.app.clone();
     let item = site.carry_out(async move { app.update_item(id, terms).await }).await?;
     Ok(Json(ItemShape::of(&site.app, item)))

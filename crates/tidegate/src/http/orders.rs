@@ -83,11 +83,11 @@ async fn place(
 /// The checks in their published order: the sale, then who asks, then what for.
 async fn try_place(site: &Site, id: CampaignId, headers: &HeaderMap, body: Body) -> Result<Placed, Problem> {
     let app = &site.app;
-    let sale = match app.open_campaign(id, app.now()) {
+    let sale = match app.open_campaign(id, app.now()).await {
         Ok(sale) => sale,
         Err(refusal) => return replay(site, id, headers, body, refusal).await,
     };
-    let attempt = Attempt::admit(site, &sale, headers)?;
+    let attempt = Attempt::admit(site, &sale, headers).await?;
     let input: OrderInput = json(headers, body, site.bounds).await?;
     Ok(app.place(attempt.user, &sale, input.check()?, attempt.key, input.pass.as_deref()).await?)
 }
@@ -101,10 +101,11 @@ async fn replay(
     refusal: Refusal,
 ) -> Result<Placed, Problem> {
     let Ok(Some(key)) = idempotency_key(headers) else { return Err(refusal.into()) };
-    let Ok(buyer) = site.app.buyer(token(&Method::POST, headers)?) else { return Err(refusal.into()) };
+    let token = token(&Method::POST, headers)?;
+    let Ok(buyer) = site.app.buyer(token).await else { return Err(refusal.into()) };
     let Ok(input) = json::<OrderInput>(headers, body, site.bounds).await else { return Err(refusal.into()) };
     let Ok(quantity) = input.check() else { return Err(refusal.into()) };
-    match site.app.replay(buyer, id, quantity, key)? {
+    match site.app.replay(buyer, id, quantity, key).await? {
         Some(order) => Ok(Placed { order, replayed: true }),
         None => Err(refusal.into()),
     }
@@ -120,7 +121,7 @@ async fn list(
 ) -> Result<Json<PageShape<OrderShape>>, Problem> {
     let app = &site.app;
     let page = query.page(app, OrderId::raw)?;
-    let orders = app.orders_of_buyer(buyer, page)?;
+    let orders = app.orders_of_buyer(buyer, page).await?;
     let cursor = |order: &Order| app.print(order.id);
     Ok(Json(PageShape::of(orders, page.limit, cursor, |order| OrderShape::of(app, &order))))
 }
@@ -134,7 +135,7 @@ async fn show(
     Buyer(buyer): Buyer,
     Id(id): Id<OrderId>,
 ) -> Result<Json<OrderShape>, Problem> {
-    Ok(Json(OrderShape::of(&site.app, &site.app.order_of_buyer(buyer, id)?)))
+    Ok(Json(OrderShape::of(&site.app, &site.app.order_of_buyer(buyer, id).await?)))
 }
 
 #[derive(Debug, Deserialize, ToSchema)]

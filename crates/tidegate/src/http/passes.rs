@@ -75,7 +75,7 @@ async fn challenge_of_draw(
 }
 
 async fn offer(site: &Site, id: CampaignId, user: UserId) -> Result<Json<ChallengeShape>, Problem> {
-    let campaign = site.app.campaign_ahead(id)?;
+    let campaign = site.app.campaign_ahead(id).await?;
     Ok(Json(ChallengeShape::of(site.app.challenge(user, &campaign).await?)))
 }
 
@@ -103,7 +103,7 @@ async fn pass(
     Buyer(buyer): Buyer,
     input: Input<PassInput>,
 ) -> Result<(StatusCode, Json<PassShape>), Problem> {
-    issue(&site, id, buyer, &input.value)
+    issue(&site, id, buyer, &input.value).await
 }
 
 /// The pass for an answered challenge: one per player at a time, for this draw, used once.
@@ -117,18 +117,18 @@ async fn pass_of_draw(
     Buyer(player): Buyer,
     input: Input<PassInput>,
 ) -> Result<(StatusCode, Json<PassShape>), Problem> {
-    issue(&site, id.campaign(), player, &input.value)
+    issue(&site, id.campaign(), player, &input.value).await
 }
 
-fn issue(
+async fn issue(
     site: &Site,
     id: CampaignId,
     user: UserId,
     input: &PassInput,
 ) -> Result<(StatusCode, Json<PassShape>), Problem> {
-    let campaign = site.app.campaign_ahead(id)?;
+    let campaign = site.app.campaign_ahead(id).await?;
     let answer = input.challenge_id.as_deref().zip(input.answer.as_deref());
-    let issued = site.app.issue_pass(user, &campaign, answer)?;
+    let issued = site.app.issue_pass(user, &campaign, answer).await?;
     let shape = PassShape { pass: issued.pass, expires_at: issued.expires_at.to_string() };
     Ok((StatusCode::CREATED, Json(shape)))
 }

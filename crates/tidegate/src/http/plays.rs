@@ -98,11 +98,11 @@ async fn play(
 /// The checks in their published order: the draw, then who asks, then with what.
 async fn try_play(site: &Site, id: CampaignId, headers: &HeaderMap, body: Body) -> Result<Played, Problem> {
     let app = &site.app;
-    let draw = match app.open_campaign(id, app.now()) {
+    let draw = match app.open_campaign(id, app.now()).await {
         Ok(draw) => draw,
         Err(refusal) => return replay(site, id, headers, body, refusal).await,
     };
-    let attempt = Attempt::admit(site, &draw, headers)?;
+    let attempt = Attempt::admit(site, &draw, headers).await?;
     let input = read(site, headers, body).await?;
     Ok(app.play(attempt.user, &draw, input.client_seed()?, attempt.key, input.pass.as_deref()).await?)
 }
@@ -116,10 +116,11 @@ async fn replay(
     refusal: Refusal,
 ) -> Result<Played, Problem> {
     let Ok(Some(key)) = idempotency_key(headers) else { return Err(refusal.into()) };
-    let Ok(player) = site.app.buyer(token(&Method::POST, headers)?) else { return Err(refusal.into()) };
+    let token = token(&Method::POST, headers)?;
+    let Ok(player) = site.app.buyer(token).await else { return Err(refusal.into()) };
     let Ok(input) = read(site, headers, body).await else { return Err(refusal.into()) };
     let Ok(seed) = input.client_seed() else { return Err(refusal.into()) };
-    match site.app.replay_play(player, id, &seed, key)? {
+    match site.app.replay_play(player, id, &seed, key).await? {
         Some(play) => Ok(Played { play, replayed: true }),
         None => Err(refusal.into()),
     }
@@ -135,7 +136,7 @@ async fn list(
 ) -> Result<Json<PageShape<PlayShape>>, Problem> {
     let app = &site.app;
     let page = query.page(app, PlayId::raw)?;
-    let plays = app.plays_of_player(player, page)?;
+    let plays = app.plays_of_player(player, page).await?;
     let cursor = |view: &PlayView| app.print(view.play.id);
     Ok(Json(PageShape::of(plays, page.limit, cursor, |view| PlayShape::of(app, view))))
 }
@@ -148,7 +149,7 @@ async fn show(
     Buyer(player): Buyer,
     Id(id): Id<PlayId>,
 ) -> Result<Json<PlayShape>, Problem> {
-    Ok(Json(PlayShape::of(&site.app, site.app.play_of_player(player, id)?)))
+    Ok(Json(PlayShape::of(&site.app, site.app.play_of_player(player, id).await?)))
 }
 
 /// Where goods go. Every line is plain text.

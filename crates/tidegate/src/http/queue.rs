@@ -94,7 +94,7 @@ async fn enter(
     user: UserId,
     input: JoinInput,
 ) -> Result<Json<QueueShape>, Problem> {
-    let campaign = site.app.campaign_ahead(id)?;
+    let campaign = site.app.campaign_ahead(id).await?;
     let app = site.app.clone();
     let change = async move {
         let answer = input.challenge_id.as_deref().zip(input.answer.as_deref());
@@ -113,7 +113,7 @@ async fn place(
     Id(id): Id<CampaignId>,
     Buyer(buyer): Buyer,
 ) -> Result<Json<QueueShape>, Problem> {
-    let sale = site.app.campaign_ahead(id)?;
+    let sale = site.app.campaign_ahead(id).await?;
     Ok(Json(site.app.place_of(buyer, &sale).await?.into()))
 }
 
@@ -127,6 +127,6 @@ async fn place_in_draw(
     Id(id): Id<DrawId>,
     Buyer(player): Buyer,
 ) -> Result<Json<QueueShape>, Problem> {
-    let draw = site.app.campaign_ahead(id.campaign())?;
+    let draw = site.app.campaign_ahead(id.campaign()).await?;
     Ok(Json(site.app.place_of(player, &draw).await?.into()))
 }

@@ -34,5 +34,5 @@ async fn list(
 #[utoipa::path(get, path = "/v1/sales/{id}", tag = "buyers", params(("id" = String, Path)),
     responses((status = 200, body = SaleShape), (status = 404, body = Problem)))]
 async fn show(State(site): State<Site>, Id(id): Id<CampaignId>) -> Result<Json<SaleShape>, Problem> {
-    Ok(Json(SaleShape::of(&site.app, site.app.sale(id)?)))
+    Ok(Json(SaleShape::of(&site.app, site.app.sale(id).await?)))
 }

@@ -3,7 +3,7 @@
 use serde::Serialize;
 use tidegate_core::campaign::Challenge;
 use tidegate_core::{Item, Money, Order, Protect};
-use tidegate_store::ledger::sqlite::{DueRefund, Event};
+use tidegate_store::ledger::sql::{DueRefund, Event};
 use utoipa::ToSchema;
 
 use crate::ops::App;

@@ -40,7 +40,7 @@ async fn stream(
     Buyer(buyer): Buyer,
     Id(id): Id<OrderId>,
 ) -> Result<Sse<impl Stream<Item = Result<Event, Infallible>>>, Problem> {
-    site.app.order_of_buyer(buyer, id)?;
+    site.app.order_of_buyer(buyer, id).await?;
     let too_many = || {
         Problem::new(
             StatusCode::SERVICE_UNAVAILABLE,
@@ -70,7 +70,7 @@ impl Follower {
         let until = *self.until.get_or_insert_with(|| tokio::time::Instant::now() + LONGEST);
         while !self.shown.is_some_and(OrderState::is_final) {
             let changed = self.watch.changed();
-            let order = self.app.order_of_buyer(self.buyer, self.id).ok()?;
+            let order = self.app.order_of_buyer(self.buyer, self.id).await.ok()?;
             if self.shown != Some(order.state) {
                 self.shown = Some(order.state);
                 let event = Event::default().event("order").json_data(OrderShape::of(&self.app, &order));

@@ -94,7 +94,7 @@ async fn list(State(site): State<Site>, _: Operator) -> Result<Json<PageShape<We
     let app = &site.app;
     // There are never more than fit one page.
     let most = u32::try_from(MAX_WEBHOOKS + 1).unwrap_or(u32::MAX);
-    let webhooks = app.webhooks()?;
+    let webhooks = app.webhooks().await?;
     Ok(Json(PageShape::of(webhooks, most, |_| String::new(), |webhook| WebhookShape::of(app, webhook))))
 }
 
@@ -107,7 +107,7 @@ async fn show(
     _: Operator,
     Id(id): Id<WebhookId>,
 ) -> Result<Json<WebhookShape>, Problem> {
-    Ok(Json(WebhookShape::of(&site.app, site.app.webhook(id)?)))
+    Ok(Json(WebhookShape::of(&site.app, site.app.webhook(id).await?)))
 }
 
 /// Removes a webhook; what was still to be sent there is dropped.

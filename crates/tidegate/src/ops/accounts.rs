@@ -11,7 +11,7 @@ use argon2::Argon2;
 use argon2::password_hash::phc::PasswordHash;
 use argon2::password_hash::{PasswordHasher, PasswordVerifier};
 use tidegate_core::{Moment, Rejection, UserId};
-use tidegate_store::ledger::sqlite::{Account, CodeCheck, CodeSent, NewCode, Session};
+use tidegate_store::ledger::sql::{Account, CodeCheck, CodeSent, NewCode, Session};
 use tokio::sync::Semaphore;
 
 use super::buyers::SESSION_LIFE;
@@ -122,7 +122,7 @@ impl App {
         address: &str,
     ) -> Result<CodePromise, Refusal> {
         let now = self.now();
-        let known = self.ledger.account_by_phone(phone)?.is_some();
+        let known = self.ledger.account_by_phone(phone).await?.is_some();
         let purpose = purpose.unwrap_or(if known { Purpose::Login } else { Purpose::Register });
         let number = chance::number(1_000_000).map_err(|error| Refusal::Unavailable(error.to_string()))?;
         let code = format!("{number:06}");
@@ -181,7 +181,7 @@ impl App {
     }
 
     pub async fn login_by_password(&self, phone: &str, password: String) -> Result<SignedIn, Refusal> {
-        let account = self.ledger.account_by_phone(phone)?;
+        let account = self.ledger.account_by_phone(phone).await?;
         let hash = account.as_ref().map(|account| account.password.as_str());
         let right = self.passwords.matches(password, hash).await?;
         match account.filter(|_| right) {
@@ -192,7 +192,7 @@ impl App {
 
     pub async fn login_by_code(&self, phone: &str, code: &str) -> Result<SignedIn, Refusal> {
         self.check_code(phone, Purpose::Login, code).await?;
-        match self.ledger.account_by_phone(phone)? {
+        match self.ledger.account_by_phone(phone).await? {
             Some(account) => self.sign_in(account).await,
             None => Err(WRONG_LOGIN),
         }
@@ -219,7 +219,7 @@ impl App {
     }
 
     /// The account behind a buyer; `None` for demo, load-test and the merchant's own buyers.
-    pub fn account_of(&self, user: UserId) -> Result<Option<Account>, Refusal> {
-        Ok(self.ledger.account_of(user)?)
+    pub async fn account_of(&self, user: UserId) -> Result<Option<Account>, Refusal> {
+        Ok(self.ledger.account_of(user).await?)
     }
 }

@@ -1,7 +1,6 @@
 //! The audit of one sale: the ledger against its own promises, and the gate against the ledger.
 
 use tidegate_core::{CampaignId, Rejection};
-use tidegate_store::gate::Gate;
 use tidegate_store::ledger::{Audit, Ledger};
 
 use super::{App, Refusal};
@@ -35,17 +34,16 @@ impl SaleAudit {
 
 impl App {
     pub async fn audit(&self, id: CampaignId) -> Result<SaleAudit, Refusal> {
-        let before = (self.journal.end(), self.gate.figures(id).await);
+        let before = self.admission.standing(id).await?;
         let ledger = self.ledger.audit(id).await?.ok_or(Rejection::NotFound)?;
-        let queued = self.journal.queued_units(id);
-        let after = (self.journal.end(), self.gate.figures(id).await);
+        let after = self.admission.standing(id).await?;
         let tally = ledger.tally;
         let ledger_free = tally.stock.saturating_sub(tally.awaiting_payment + tally.paid);
-        let gate_free = after.1.map(|figures| figures.free);
+        let (queued, gate_free) = (after.queued, after.figures.map(|figures| figures.free));
         let units = gate_free.map_or(0, |free| i64::from(free) + i64::from(queued) - i64::from(ledger_free));
         let moving = before != after
-            || ledger.recorded < after.0
-            || after.1.is_some_and(|figures| figures.applied != ledger.log_end);
+            || (self.admission.is_embedded() && ledger.recorded < after.end)
+            || after.figures.is_some_and(|figures| figures.applied != ledger.log_end);
         Ok(SaleAudit { ledger, drift: Drift { gate_free, ledger_free, queued, units, moving } })
     }
 }

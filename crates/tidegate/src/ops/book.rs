@@ -23,6 +23,11 @@ impl Book {
         }
     }
 
+    /// Forgets the campaign until it is found again.
+    pub(super) fn strike(&self, id: CampaignId) {
+        self.running.write().remove(&id);
+    }
+
     pub(super) fn find(&self, id: CampaignId) -> Option<Arc<Campaign>> {
         self.running.read().get(&id).cloned()
     }

@@ -6,7 +6,7 @@ use quick_cache::sync::Cache;
 use subtle::ConstantTimeEq;
 use tidegate_core::{Moment, Rejection, UserId};
 use tidegate_store::ledger::Remember;
-use tidegate_store::ledger::sqlite::{NewBuyer, Session};
+use tidegate_store::ledger::sql::{NewBuyer, Session};
 
 use super::{App, Refusal};
 use crate::chance::{self, Secret, digest};
@@ -41,13 +41,16 @@ impl Sessions {
 
 impl App {
     /// The buyer a token belongs to: a session of ours, or a user of the merchant's.
-    pub fn buyer(&self, token: Option<&str>) -> Result<UserId, Refusal> {
+    pub async fn buyer(&self, token: Option<&str>) -> Result<UserId, Refusal> {
         let token = token.ok_or(Rejection::Unauthenticated)?;
         let digest = digest(&[token.as_bytes()]);
         let now = self.now();
         let found = match self.sessions.0.get(&digest) {
             Some(session) => Some(session),
-            None => self.look_up(token, &digest)?.inspect(|session| self.sessions.0.insert(digest, *session)),
+            None => {
+                let found = self.look_up(token, &digest).await?;
+                found.inspect(|session| self.sessions.0.insert(digest, *session))
+            }
         };
         match found {
             Some(session) if now < session.expires_at => {
@@ -58,13 +61,13 @@ impl App {
         }
     }
 
-    fn look_up(&self, token: &str, digest: &Secret) -> Result<Option<Session>, Refusal> {
+    async fn look_up(&self, token: &str, digest: &Secret) -> Result<Option<Session>, Refusal> {
         if let Some(merchant) = &self.merchant
             && token.contains('.')
         {
             return Ok(merchant.session(token));
         }
-        Ok(self.ledger.session(digest)?)
+        Ok(self.ledger.session(digest).await?)
     }
 
     /// A used session lasts longer. Should noting it fail, it ends when it would have.
@@ -105,7 +108,7 @@ impl App {
         let tokens: Vec<String> =
             (0..count).map(|number| chance::token("tb_", &digest(&[&seed, &number.to_le_bytes()]))).collect();
         let _one_at_a_time = self.campaigns.lock().await;
-        if self.done_before(key.as_ref())?.is_some() {
+        if self.done_before(key.as_ref()).await?.is_some() {
             return Ok(tokens);
         }
         self.create_buyers("load test", &tokens, TEST_TOKEN_LIFE, key).await?;

@@ -3,7 +3,6 @@
 use tidegate_core::campaign::Step;
 use tidegate_core::pool::Door;
 use tidegate_core::{Campaign, CampaignId, CampaignState, Kind, Moment, Protect, Rejection, Seed, Window};
-use tidegate_store::gate::Gate;
 use tidegate_store::ledger::{Actor, Ledger, LedgerError, Tally};
 
 use super::{App, Refusal};
@@ -58,11 +57,11 @@ impl App {
         }
     }
 
-    pub fn campaign(&self, id: CampaignId) -> Result<Campaign, Refusal> {
+    pub async fn campaign(&self, id: CampaignId) -> Result<Campaign, Refusal> {
         if let Some(campaign) = self.book.find(id) {
             return Ok(campaign.as_ref().clone());
         }
-        self.ledger.campaign(id)?.ok_or_else(|| Rejection::NotFound.into())
+        self.ledger.campaign(id).await?.ok_or_else(|| Rejection::NotFound.into())
     }
 
     /// Takes one step of a campaign's lifecycle and lets the gate follow.
@@ -78,43 +77,56 @@ impl App {
         let starts_selling = matches!(step, Step::Publish { .. } | Step::Reopen { .. });
         if starts_selling {
             // Refused before anything is touched.
-            self.campaign(id)?.step(step, now)?;
+            self.campaign(id).await?.step(step, now)?;
             self.prewarm(id, now).await?;
         }
         if matches!(step, Step::Pause | Step::Close) {
-            self.gate.set_door(id, Door::Paused).await;
+            self.admission.set_door(id, Door::Paused).await?;
         }
         let stepped = self.ledger.step(id, step, by, now, reason).await;
-        let current = self.ledger.campaign(id)?.ok_or(Rejection::NotFound)?;
-        self.gate.set_door(id, current.door()).await;
+        // If that cannot be read, `follow_all` finds out what holds.
+        let current = self.ledger.campaign(id).await.inspect_err(|_| self.book.strike(id))?;
+        let current = current.ok_or(Rejection::NotFound)?;
         let closed = current.state == CampaignState::Closed;
-        self.book.enter(current);
+        self.enter(current).await;
         if closed {
-            self.gate.remove(id);
+            self.admission.remove(id);
             self.rates.forget(id);
             self.rooms.forget(id);
         }
         Ok(stepped?.ok_or(Rejection::NotFound)??)
     }
 
+    /// Sets the campaign's door and takes it into the book. If the gate does not answer it is struck out instead:
+    /// `follow_all` finds it and tries again.
+    async fn enter(&self, campaign: Campaign) {
+        match self.admission.set_door(campaign.id, campaign.door()).await {
+            Ok(()) => self.book.enter(campaign),
+            Err(error) => {
+                let id = self.print_campaign(&campaign);
+                tracing::warn!(id, %error, "a campaign's door could not be set yet");
+                self.book.strike(campaign.id);
+            }
+        }
+    }
+
     /// Installs the pool behind a closed door, in a new epoch: claims of earlier ones are recorded by then.
     async fn prewarm(&self, id: CampaignId, now: Moment) -> Result<(), Refusal> {
-        self.let_turns_pass();
-        self.caught_up(self.journal.end()).await?;
+        self.let_turns_pass().await;
+        self.drained(id).await?;
         let seed = self.ledger.reseed(id, now).await?.ok_or(Rejection::NotFound)?;
-        self.gate.install(id, Seed { door: Door::Closed, ..seed }).await;
-        Ok(())
+        Ok(self.admission.install(id, Seed { door: Door::Closed, ..seed }).await?)
     }
 
-    pub fn counters(&self, campaign: &Campaign) -> Result<Counters, Refusal> {
-        let tally = self.ledger.tally(campaign.id)?.unwrap_or_default();
-        Ok(self.counted(campaign, tally))
+    pub async fn counters(&self, campaign: &Campaign) -> Result<Counters, Refusal> {
+        let tally = self.ledger.tally(campaign.id).await?.unwrap_or_default();
+        Ok(self.counted(campaign, tally).await)
     }
 
-    pub(super) fn counted(&self, campaign: &Campaign, tally: Tally) -> Counters {
-        let queued = self.journal.queued_units(campaign.id);
+    pub(super) async fn counted(&self, campaign: &Campaign, tally: Tally) -> Counters {
+        let queued = self.admission.queued_units(campaign.id).await;
         let unheld = tally.stock.saturating_sub(tally.awaiting_payment + tally.paid + queued);
-        let available = self.gate.left(campaign.id).unwrap_or(unheld);
+        let available = self.admission.left(campaign.id).unwrap_or(unheld);
         Counters { tally, available, queued }
     }
 
@@ -146,7 +158,7 @@ impl App {
     async fn announce_opening(&self, id: CampaignId, now: Moment) -> Result<(), LedgerError> {
         let _one_at_a_time = self.campaigns.lock().await;
         self.ledger.announce_opening(id, now).await?;
-        if let Some(campaign) = self.ledger.campaign(id)? {
+        if let Some(campaign) = self.ledger.campaign(id).await? {
             let id = self.print_campaign(&campaign);
             tracing::info!(id, kind = campaign.kind.noun(), "a campaign has opened");
             self.book.enter(campaign);
@@ -157,7 +169,7 @@ impl App {
     /// Lets book and gate catch up with the ledger: what an interrupted step left behind, and the stock log of every
     /// running campaign.
     pub async fn follow_all(&self) -> Result<(), LedgerError> {
-        for campaign in self.ledger.running()? {
+        for campaign in self.ledger.running().await? {
             if self.book.find(campaign.id).is_none_or(|entered| *entered != campaign) {
                 self.catch_up_with(campaign.id).await?;
             }
@@ -168,9 +180,9 @@ impl App {
 
     async fn catch_up_with(&self, id: CampaignId) -> Result<(), LedgerError> {
         let _one_at_a_time = self.campaigns.lock().await;
-        let Some(campaign) = self.ledger.campaign(id)? else { return Ok(()) };
-        self.gate.set_door(id, campaign.door()).await;
-        self.book.enter(campaign);
+        if let Some(campaign) = self.ledger.campaign(id).await? {
+            self.enter(campaign).await;
+        }
         Ok(())
     }
 }

@@ -10,7 +10,7 @@ use hashbrown::HashMap;
 use parking_lot::Mutex;
 use tidegate_core::delivery::{LONGEST_PAUSE, pause_after};
 use tidegate_core::{DeliveryId, Moment, Rejection};
-use tidegate_store::ledger::sqlite::{DeliveryFilter, Tried};
+use tidegate_store::ledger::sql::{DeliveryFilter, Tried};
 use tidegate_store::ledger::{Actor, Delivery, Ledger, LedgerError, Page, Target};
 
 use super::{App, Refusal};
@@ -103,18 +103,18 @@ impl App {
     /// One round: everything that is due is given, sent, or on its way. Says whether there may be more at once.
     pub async fn dispatch(self: &Arc<Self>) -> Result<bool, LedgerError> {
         let mut more = false;
-        if self.ledger.is_release_due()? {
+        if self.ledger.is_release_due().await? {
             self.ledger.release_closed(self.now(), BATCH).await?;
             more = true;
         }
-        if self.ledger.is_fan_out_due()? {
+        if self.ledger.is_fan_out_due().await? {
             more |= self.ledger.fan_out(self.now(), BATCH).await? > 0;
         }
-        if self.ledger.is_due(Target::Here, self.now())? {
+        if self.ledger.is_due(Target::Here, self.now()).await? {
             more |= self.ledger.give_prizes(self.now(), BATCH).await? > 0;
         }
         self.send_due(Target::Merchant).await?;
-        for webhook in self.ledger.webhooks()? {
+        for webhook in self.ledger.webhooks().await? {
             if webhook.disabled.is_none() {
                 self.send_due(Target::Webhook(webhook.id)).await?;
             }
@@ -125,7 +125,7 @@ impl App {
     async fn send_due(self: &Arc<Self>, target: Target) -> Result<(), LedgerError> {
         let (now, rules) = (self.now(), &self.rules.deliveries);
         let free = self.lines.free(target, rules.at_once, now);
-        if free == 0 || !self.ledger.is_due(target, now)? {
+        if free == 0 || !self.ledger.is_due(target, now).await? {
             return Ok(());
         }
         let most = u32::try_from(free).unwrap_or(u32::MAX);
@@ -187,15 +187,15 @@ impl App {
         Ok(self.ledger.deliveries(filter, page).await?)
     }
 
-    pub fn delivery(&self, id: DeliveryId) -> Result<Delivery, Refusal> {
-        self.ledger.delivery(id)?.ok_or_else(|| Rejection::NotFound.into())
+    pub async fn delivery(&self, id: DeliveryId) -> Result<Delivery, Refusal> {
+        self.ledger.delivery(id).await?.ok_or_else(|| Rejection::NotFound.into())
     }
 
     /// An operator has a delivery tried again, now.
     pub async fn retry_delivery(&self, id: DeliveryId) -> Result<Delivery, Refusal> {
-        let before = self.delivery(id)?;
+        let before = self.delivery(id).await?;
         if self.ledger.retry_delivery(id, self.now()).await? {
-            return self.delivery(id);
+            return self.delivery(id).await;
         }
         let state = before.state.as_str();
         let detail =
@@ -205,9 +205,9 @@ impl App {
 
     /// An operator grants a prize that waited for it.
     pub async fn grant_delivery(&self, id: DeliveryId) -> Result<Delivery, Refusal> {
-        self.delivery(id)?;
+        self.delivery(id).await?;
         if self.ledger.grant_delivery(id, self.now()).await? {
-            return self.delivery(id);
+            return self.delivery(id).await;
         }
         let detail = "Only a prize that waits for an operator can be granted.".into();
         Err(Refusal::Conflict { code: "wrong_state", detail })

@@ -76,8 +76,8 @@ impl Proof {
 impl App {
     pub async fn create_draw(&self, terms: DrawTerms, key: Option<Remember>) -> Result<Campaign, Refusal> {
         let _one_at_a_time = self.campaigns.lock().await;
-        if let Some(before) = self.done_before(key.as_ref())? {
-            return self.campaign(CampaignId::from_raw(before.subject));
+        if let Some(before) = self.done_before(key.as_ref()).await? {
+            return self.campaign(CampaignId::from_raw(before.subject)).await;
         }
         let now = self.now();
         let seed = chance::secret().map_err(|error| Refusal::Unavailable(error.to_string()))?;
@@ -89,7 +89,7 @@ impl App {
     /// Replaces a draft's terms; its seed stays.
     pub async fn edit_draw(&self, id: CampaignId, terms: DrawTerms) -> Result<Campaign, Refusal> {
         let _one_at_a_time = self.campaigns.lock().await;
-        let before = self.campaign(id)?;
+        let before = self.campaign(id).await?;
         let seed = before.draw().ok_or(Rejection::NotFound)?.seed;
         let (mut draw, codes) = self.drawn(id, terms, seed, self.now())?;
         draw.created_at = before.created_at;
@@ -136,26 +136,26 @@ impl App {
     }
 
     /// A published draw as players see it.
-    pub fn draw(&self, id: CampaignId, player: Option<UserId>) -> Result<DrawView, Refusal> {
-        let campaign = self.campaign(id)?;
-        let left = match self.gate.left(id) {
+    pub async fn draw(&self, id: CampaignId, player: Option<UserId>) -> Result<DrawView, Refusal> {
+        let campaign = self.campaign(id).await?;
+        let left = match self.admission.left(id) {
             Some(left) => left,
-            None => self.counters(&campaign)?.available,
+            None => self.counters(&campaign).await?.available,
         };
-        self.draw_view(campaign, left, player)?.ok_or_else(|| Rejection::NotFound.into())
+        self.draw_view(campaign, left, player).await?.ok_or_else(|| Rejection::NotFound.into())
     }
 
     /// Published draws, newest first.
     pub async fn draws(&self, page: Page, player: Option<UserId>) -> Result<Vec<DrawView>, Refusal> {
         let mut views = Vec::new();
         for (draw, tally) in self.ledger.campaigns(DRAWS, true, page).await? {
-            let left = self.counted(&draw, tally).available;
-            views.extend(self.draw_view(draw, left, player)?);
+            let left = self.counted(&draw, tally).await.available;
+            views.extend(self.draw_view(draw, left, player).await?);
         }
         Ok(views)
     }
 
-    fn draw_view(
+    async fn draw_view(
         &self,
         campaign: Campaign,
         seats_left: u32,
@@ -163,16 +163,17 @@ impl App {
     ) -> Result<Option<DrawView>, Refusal> {
         let Some(draw) = campaign.draw().cloned() else { return Ok(None) };
         let Some(phase) = campaign.phase(self.now(), seats_left) else { return Ok(None) };
-        let prizes_left = match self.gate.prizes_left(campaign.id) {
+        let prizes_left = match self.admission.prizes_left(campaign.id).await {
             Some(left) => left,
             None => {
-                let taken = self.ledger.prizes_taken(campaign.id)?;
+                let taken = self.ledger.prizes_taken(campaign.id).await?;
                 draw.prizes.iter().zip(taken).map(|(prize, taken)| prize.stock - taken).collect()
             }
         };
-        let played = match phase {
-            Phase::Ended => u32::MAX,
-            _ => player.and_then(|player| self.gate.held_by(campaign.id, player)).unwrap_or(0),
+        let played = match (phase, player) {
+            (Phase::Ended, _) => u32::MAX,
+            (_, Some(player)) => self.admission.held_by(campaign.id, player).await.unwrap_or(0),
+            (_, None) => 0,
         };
         Ok(Some(DrawView {
             phase,
@@ -196,8 +197,8 @@ impl App {
     pub async fn operated_draw(&self, campaign: Campaign) -> Result<OperatedDraw, Refusal> {
         let draw = campaign.draw().ok_or(Rejection::NotFound)?.clone();
         Ok(OperatedDraw {
-            counters: self.counters(&campaign)?,
-            prizes_taken: self.ledger.prizes_taken(campaign.id)?,
+            counters: self.counters(&campaign).await?,
+            prizes_taken: self.ledger.prizes_taken(campaign.id).await?,
             deliveries: self.ledger.count_deliveries(campaign.id).await?,
             commitment: self.commitment(&campaign, &draw),
             draw,
@@ -207,11 +208,11 @@ impl App {
 
     /// A published draw's proof as far as it can be shown now.
     pub async fn proof(&self, id: CampaignId) -> Result<Proof, Refusal> {
-        let campaign = self.campaign(id)?;
+        let campaign = self.campaign(id).await?;
         let draw = campaign.draw().filter(|_| campaign.is_published()).ok_or(Rejection::NotFound)?.clone();
         if campaign.state == CampaignState::Closed {
             // The last plays may still be on their way into the ledger.
-            self.caught_up(self.journal.end()).await?;
+            self.drained(id).await?;
         }
         let history = self.ledger.history(id).await?.ok_or(Rejection::NotFound)?;
         Ok(Proof { commitment: self.commitment(&campaign, &draw), draw, history, campaign })

@@ -6,7 +6,7 @@ use tidegate_core::{
     CampaignId, DeliveryId, DrawId, ItemId, Moment, Money, OrderId, PlayId, Rejection, UserId, WebhookId,
 };
 use tidegate_store::ledger::Delivery;
-use tidegate_store::ledger::sqlite::Event;
+use tidegate_store::ledger::sql::Event;
 
 use super::{App, Refusal};
 
@@ -79,18 +79,19 @@ impl App {
         }
     }
 
-    pub(super) fn envelope(&self, event: &Event) -> Result<Value, Refusal> {
+    pub(super) async fn envelope(&self, event: &Event) -> Result<Value, Refusal> {
         let data = match event.kind.split_once('.') {
-            Some(("order" | "refund", what)) => self.order_data(event, what)?,
-            Some(("play" | "prize", what)) => self.play_data(event, what)?,
+            Some(("order" | "refund", what)) => self.order_data(event, what).await?,
+            Some(("play" | "prize", what)) => self.play_data(event, what).await?,
             Some((noun, _)) => json!({format!("{noun}_id"): self.subject_of(event), "detail": event.detail}),
             None => json!({}),
         };
         Ok(envelope(format!("evt_{}", event.id), &event.kind, self.subject_of(event), event.at, data))
     }
 
-    fn order_data(&self, event: &Event, what: &str) -> Result<Value, Refusal> {
-        let order = self.ledger.find_order(OrderId::from_raw(event.subject))?.ok_or(Rejection::NotFound)?;
+    async fn order_data(&self, event: &Event, what: &str) -> Result<Value, Refusal> {
+        let order = self.ledger.find_order(OrderId::from_raw(event.subject)).await?;
+        let order = order.ok_or(Rejection::NotFound)?;
         let state = match what {
             "created" => "awaiting_payment",
             "due" | "done" => order.state.as_str(),
@@ -107,9 +108,10 @@ impl App {
         }))
     }
 
-    fn play_data(&self, event: &Event, what: &str) -> Result<Value, Refusal> {
-        let play = self.ledger.find_play(PlayId::from_raw(event.subject))?.ok_or(Rejection::NotFound)?;
-        let campaign = self.campaign(play.campaign)?;
+    async fn play_data(&self, event: &Event, what: &str) -> Result<Value, Refusal> {
+        let play = self.ledger.find_play(PlayId::from_raw(event.subject)).await?;
+        let play = play.ok_or(Rejection::NotFound)?;
+        let campaign = self.campaign(play.campaign).await?;
         let draw = campaign.draw().ok_or(Rejection::NotFound)?;
         let prize = play.prize.and_then(|number| Some((number, draw.prize(number)?))).map(
             |(number, prize)| json!({"id": number.to_string(), "name": prize.name, "kind": prize.kind.as_str()}),
@@ -123,7 +125,8 @@ impl App {
             "reason": event.detail,
         });
         if what == "ship" {
-            let address = self.ledger.find_delivery_of(play.id)?.and_then(|delivery| delivery.address);
+            let delivery = self.ledger.find_delivery_of(play.id).await?;
+            let address = delivery.and_then(|delivery| delivery.address);
             data["address"] =
                 address.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or(Value::Null);
         }
@@ -131,10 +134,10 @@ impl App {
     }
 
     /// What the merchant is asked for a coupon with.
-    pub(super) fn coupon_request(&self, delivery: &Delivery) -> Result<Value, Refusal> {
+    pub(super) async fn coupon_request(&self, delivery: &Delivery) -> Result<Value, Refusal> {
         let play = delivery.play.ok_or(Rejection::NotFound)?;
-        let play = self.ledger.find_play(play)?.ok_or(Rejection::NotFound)?;
-        let campaign = self.campaign(play.campaign)?;
+        let play = self.ledger.find_play(play).await?.ok_or(Rejection::NotFound)?;
+        let campaign = self.campaign(play.campaign).await?;
         let prize = campaign.draw().zip(play.prize).and_then(|(draw, number)| draw.prize(number));
         let prize = prize.ok_or(Rejection::NotFound)?;
         let data = json!({

@@ -2,12 +2,12 @@
 
 use tidegate_core::CampaignId;
 use tidegate_store::ledger::Page;
-use tidegate_store::ledger::sqlite::Event;
+use tidegate_store::ledger::sql::Event;
 
 use super::{App, Refusal};
 
 impl App {
-    pub fn events(&self, campaign: Option<CampaignId>, page: Page) -> Result<Vec<Event>, Refusal> {
-        Ok(self.ledger.events(campaign, page)?)
+    pub async fn events(&self, campaign: Option<CampaignId>, page: Page) -> Result<Vec<Event>, Refusal> {
+        Ok(self.ledger.events(campaign, page).await?)
     }
 }

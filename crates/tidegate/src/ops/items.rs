@@ -21,8 +21,8 @@ pub const ITEMS_SCOPE: &str = "items";
 impl App {
     pub async fn create_item(&self, terms: ItemTerms, key: Option<Remember>) -> Result<Item, Refusal> {
         let _one_at_a_time = self.campaigns.lock().await;
-        if let Some(before) = self.done_before(key.as_ref())? {
-            return self.item(ItemId::from_raw(before.subject));
+        if let Some(before) = self.done_before(key.as_ref()).await? {
+            return self.item(ItemId::from_raw(before.subject)).await;
         }
         let now = self.now();
         let ItemTerms { name, description, price, image_url } = terms;
@@ -33,7 +33,7 @@ impl App {
     }
 
     pub async fn update_item(&self, id: ItemId, terms: ItemTerms) -> Result<Item, Refusal> {
-        let before = self.item(id)?;
+        let before = self.item(id).await?;
         let ItemTerms { name, description, price, image_url } = terms;
         let item = Item { name, description, price, image_url, updated_at: self.now(), ..before };
         self.ledger.update_item(item.clone()).await?;
@@ -41,23 +41,23 @@ impl App {
         Ok(item)
     }
 
-    pub fn item(&self, id: ItemId) -> Result<Item, Refusal> {
+    pub async fn item(&self, id: ItemId) -> Result<Item, Refusal> {
         if let Some(item) = self.items.get(&id) {
             return Ok(item.as_ref().clone());
         }
-        let item = self.ledger.item(id)?.ok_or(Rejection::NotFound)?;
+        let item = self.ledger.item(id).await?.ok_or(Rejection::NotFound)?;
         self.items.insert(id, Arc::new(item.clone()));
         Ok(item)
     }
 
-    pub fn items(&self, page: Page) -> Result<Vec<Item>, Refusal> {
-        Ok(self.ledger.items(page)?)
+    pub async fn items(&self, page: Page) -> Result<Vec<Item>, Refusal> {
+        Ok(self.ledger.items(page).await?)
     }
 
     /// What an operator's key made before, if anything.
-    pub fn done_before(&self, key: Option<&Remember>) -> Result<Option<Remembered>, Refusal> {
+    pub async fn done_before(&self, key: Option<&Remember>) -> Result<Option<Remembered>, Refusal> {
         let Some(key) = key else { return Ok(None) };
-        match self.ledger.remembered(key.scope, key.key)? {
+        match self.ledger.remembered(key.scope, key.key).await? {
             Some(before) if before.fingerprint != key.fingerprint => Err(Refusal::KeyReused),
             before => Ok(before),
         }

@@ -10,7 +10,7 @@ use jsonwebtoken::jwk::JwkSet;
 use jsonwebtoken::{Algorithm, DecodingKey, Validation, decode, decode_header};
 use serde::Deserialize;
 use tidegate_core::{Moment, UserId};
-use tidegate_store::ledger::sqlite::Session;
+use tidegate_store::ledger::sql::Session;
 
 use crate::chance::{Secret, keyed};
 use crate::config;

@@ -1,13 +1,15 @@
 //! Orders: placed, found, cancelled, expired.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tidegate_core::{
     Campaign, CampaignId, CampaignState, Claim, ClaimId, ClaimRequest, Granted, IdempotencyKey, Moment,
-    Order, OrderId, OrderState, Phase, Rejection, Shown, UserId, Wanted,
+    Order, OrderId, OrderState, Phase, Rejection, UserId, Wanted,
 };
-use tidegate_store::intake::{AppendError, Durable, Unrecorded};
-use tidegate_store::ledger::sqlite::OrderFilter;
+use tidegate_store::admission::{NotTaken, Taken};
+use tidegate_store::intake::{AppendError, Unrecorded};
+use tidegate_store::ledger::sql::OrderFilter;
 use tidegate_store::ledger::{Actor, Ledger, LedgerError, Page};
 
 use super::{App, Refusal};
@@ -24,16 +26,16 @@ const EXPIRE_BATCH: u32 = 500;
 
 impl App {
     /// The campaign, if it takes claims now. Everything that can refuse without knowing who asks.
-    pub fn open_campaign(&self, id: CampaignId, now: Moment) -> Result<Arc<Campaign>, Refusal> {
+    pub async fn open_campaign(&self, id: CampaignId, now: Moment) -> Result<Arc<Campaign>, Refusal> {
         let Some(sale) = self.book.find(id) else {
-            return Err(match self.ledger.campaign(id)? {
+            return Err(match self.ledger.campaign(id).await? {
                 Some(sale) if sale.state == CampaignState::Closed => Rejection::Ended.into(),
                 // It runs, but the gate does not know yet: starting up.
                 Some(sale) if sale.is_published() => Rejection::NotReady.into(),
                 _ => Rejection::NotFound.into(),
             });
         };
-        let left = self.gate.left(id).ok_or(Rejection::NotReady)?;
+        let left = self.admission.left(id).ok_or(Rejection::NotReady)?;
         match sale.phase(now, left) {
             None => Err(Rejection::NotFound.into()),
             Some(Phase::Upcoming) => Err(Rejection::NotStarted.into()),
@@ -44,7 +46,7 @@ impl App {
         }
     }
 
-    /// Places an order: decided at the gate, durable in the journal when this returns.
+    /// Places an order: decided at the gate, durable in the intake when this returns.
     pub async fn place(
         &self,
         buyer: UserId,
@@ -53,21 +55,21 @@ impl App {
         key: Option<IdempotencyKey>,
         pass: Option<&str>,
     ) -> Result<Placed, Refusal> {
-        let (claim, durable) = {
-            let _turn = self.turn(buyer);
-            if let Some(key) = key
-                && let Some(order) = self.earlier(buyer, sale.id, quantity, key)?
-            {
-                return Ok(Placed { order, replayed: true });
+        let turn = self.turn(buyer).await;
+        // Without a turn the ledger takes a key once, and only who is refused has to be looked up.
+        let looked = turn.is_some();
+        if looked && let Some(placed) = self.placed_before(buyer, sale.id, quantity, key).await? {
+            return Ok(placed);
+        }
+        let taken = self.claim(self.order_request(buyer, sale, quantity, key, pass)).await;
+        drop(turn);
+        match self.kept(taken).await {
+            Ok((claim, durable)) => Ok(Placed { order: as_order(&claim, sale, durable)?, replayed: false }),
+            Err(refused) if !looked && may_be_repeated(&refused) => {
+                let placed = self.placed_before(buyer, sale.id, quantity, key).await?;
+                placed.ok_or_else(|| not_taken(&refused))
             }
-            let shown = self.shown(buyer, sale, pass)?;
-            self.claim(self.order_request(buyer, sale, quantity, key, shown)?)?
-        };
-        // From here on the claim is the journal's, whether or not anybody waits for it.
-        match tokio::time::timeout(self.rules.answer_within, durable).await {
-            Ok(Ok(claim)) => Ok(Placed { order: as_order(&claim, sale, true)?, replayed: false }),
-            Ok(Err(error)) => Err(not_kept(&error)),
-            Err(_) => Ok(Placed { order: as_order(&claim, sale, false)?, replayed: false }),
+            Err(refused) => Err(not_taken(&refused)),
         }
     }
 
@@ -77,11 +79,12 @@ impl App {
         campaign: &Campaign,
         quantity: u32,
         key: Option<IdempotencyKey>,
-        shown: Shown,
-    ) -> Result<ClaimRequest, Refusal> {
+        pass: Option<&str>,
+    ) -> Result<ClaimRequest, Rejection> {
+        let shown = self.shown(buyer, campaign, pass)?;
         let sale = campaign.sale().ok_or(Rejection::NotFound)?;
         let now = self.now();
-        let pay_by = now + std::time::Duration::from_secs(sale.pay_within_s.into());
+        let pay_by = now + Duration::from_secs(sale.pay_within_s.into());
         Ok(ClaimRequest {
             id: ClaimId::from_raw(self.next_id(now)),
             user: buyer,
@@ -95,29 +98,52 @@ impl App {
         })
     }
 
-    /// Decides at the gate and hands the claim to the journal; the future resolves when it is durable.
-    pub(super) fn claim(&self, request: ClaimRequest) -> Result<(Arc<Claim>, impl Durable + use<>), Refusal> {
+    /// Has the gate decide and the intake take the claim. From then on it is the intake's, whether or not anybody waits.
+    pub(super) async fn claim(&self, request: Result<ClaimRequest, Rejection>) -> Result<Taken, NotTaken> {
+        let request = request.map_err(NotTaken::Rejected)?;
         if !self.health.is_ready() {
-            return Err(Rejection::NotReady.into());
+            return Err(NotTaken::Rejected(Rejection::NotReady));
         }
-        self.journal.check().map_err(|error| not_kept(&error))?;
-        self.gate
-            .decide(request, |claim| self.journal.enqueue(claim.clone()).map_err(|error| not_kept(&error)))
+        self.admission.check().map_err(NotTaken::NotKept)?;
+        self.admission.claim(request).await
+    }
+
+    /// The claim once it is durable; as it is, and `false`, where that takes longer than an answer may.
+    pub(super) async fn kept(&self, taken: Result<Taken, NotTaken>) -> Result<(Arc<Claim>, bool), NotTaken> {
+        let Taken { claim, kept } = taken?;
+        match tokio::time::timeout(self.rules.answer_within, kept.wait()).await {
+            Ok(kept) => kept.map(|claim| (claim, true)).map_err(NotTaken::NotKept),
+            Err(_) => Ok((claim, false)),
+        }
+    }
+
+    /// The answer to a repeated request.
+    async fn placed_before(
+        &self,
+        buyer: UserId,
+        sale: CampaignId,
+        quantity: u32,
+        key: Option<IdempotencyKey>,
+    ) -> Result<Option<Placed>, Refusal> {
+        let Some(key) = key else { return Ok(None) };
+        let order = self.earlier(buyer, sale, quantity, key).await?;
+        Ok(order.map(|order| Placed { order, replayed: true }))
     }
 
     /// What this key made before, if anything.
-    fn earlier(
+    async fn earlier(
         &self,
         buyer: UserId,
         sale: CampaignId,
         quantity: u32,
         key: IdempotencyKey,
     ) -> Result<Option<Order>, Refusal> {
-        let waiting = self.unrecorded_orders(buyer).into_iter().find(|found| found.claim.key == Some(key));
+        let waiting = self.unrecorded_orders(buyer);
+        let waiting = waiting.into_iter().find(|found| found.claim.key == Some(key));
         let order = match waiting {
             Some(Unrecorded { durable: false, .. }) => return Err(Refusal::InFlight),
-            Some(Unrecorded { claim, .. }) => Some(self.order_of(&claim)?),
-            None => self.ledger.find_by_key(buyer, key)?,
+            Some(Unrecorded { claim, .. }) => Some(self.order_of(&claim).await?),
+            None => self.ledger.find_by_key(buyer, key).await?,
         };
         match order {
             Some(order) if order.campaign != sale || order.quantity() != quantity => Err(Refusal::KeyReused),
@@ -127,65 +153,62 @@ impl App {
 
     /// Answers a repeated request although the sale takes no orders any more. A key can only be known if its buyer has
     /// claimed here, so that everybody else costs no look-up.
-    pub fn replay(
+    pub async fn replay(
         &self,
         buyer: UserId,
         sale: CampaignId,
         quantity: u32,
         key: IdempotencyKey,
     ) -> Result<Option<Order>, Refusal> {
-        if self.gate.left(sale).is_some() && self.gate.held_by(sale, buyer).is_none() {
+        if self.admission.left(sale).is_some() && self.admission.held_by(sale, buyer).await.is_none() {
             return Ok(None);
         }
-        self.earlier(buyer, sale, quantity, key)
+        self.earlier(buyer, sale, quantity, key).await
     }
 
-    fn order_of(&self, claim: &Claim) -> Result<Order, Refusal> {
+    async fn order_of(&self, claim: &Claim) -> Result<Order, Refusal> {
         let sale = match self.book.find(claim.campaign) {
             Some(sale) => sale,
-            None => Arc::new(self.ledger.campaign(claim.campaign)?.ok_or(Rejection::NotFound)?),
+            None => Arc::new(self.ledger.campaign(claim.campaign).await?.ok_or(Rejection::NotFound)?),
         };
         as_order(claim, &sale, true)
     }
 
     fn unrecorded_orders(&self, buyer: UserId) -> Vec<Unrecorded> {
-        let mut found = self.journal.of_buyer(buyer);
+        let mut found = self.admission.of_buyer(buyer);
         found.retain(|found| matches!(found.claim.granted, Granted::Order { .. }));
         found
     }
 
     /// A buyer's own order, recorded or not.
-    pub fn order_of_buyer(&self, buyer: UserId, id: OrderId) -> Result<Order, Refusal> {
-        // The journal first: what it has let go is in the ledger.
-        if let Some(found) = self.unrecorded_orders(buyer).into_iter().find(|found| found.claim.order() == id)
-        {
-            let mut order = self.order_of(&found.claim)?;
+    pub async fn order_of_buyer(&self, buyer: UserId, id: OrderId) -> Result<Order, Refusal> {
+        let claim = ClaimId::from_raw(id.raw());
+        // The intake first: what it has let go is in the ledger.
+        if let Some(found) = self.admission.find(buyer, claim).await {
+            let mut order = self.order_of(&found.claim).await?;
             if !found.durable {
                 order.state = OrderState::Queued;
             }
             return Ok(order);
         }
-        if let Some(order) = self.ledger.find_order(id)?.filter(|order| order.user == buyer) {
+        if let Some(order) = self.ledger.find_order(id).await?.filter(|order| order.user == buyer) {
             return Ok(order);
         }
-        let refused = self
-            .refused
-            .get(&ClaimId::from_raw(id.raw()))
-            .filter(|claim| claim.user == buyer)
-            .ok_or(Rejection::NotFound)?;
-        let order = self.order_of(&refused)?;
+        let refused = self.refused.get(&claim).filter(|claim| claim.user == buyer);
+        let order = self.order_of(refused.ok_or(Rejection::NotFound)?.as_ref()).await?;
         Ok(Order { state: OrderState::Rejected, reason: Some(Rejection::NotReady), ..order })
     }
 
     /// A buyer's orders, newest first.
-    pub fn orders_of_buyer(&self, buyer: UserId, page: Page) -> Result<Vec<Order>, Refusal> {
-        let waiting = self.unrecorded_orders(buyer);
-        let mut orders = self.ledger.orders_of(buyer, page)?;
-        for found in waiting.iter().filter(|found| found.durable) {
+    pub async fn orders_of_buyer(&self, buyer: UserId, page: Page) -> Result<Vec<Order>, Refusal> {
+        let mut waiting = self.unrecorded_orders(buyer);
+        waiting.retain(|found| found.durable);
+        let mut orders = self.ledger.orders_of(buyer, page).await?;
+        for found in waiting {
             let id = found.claim.order();
             let wanted = page.before.is_none_or(|before| id.raw() < before);
             if wanted && orders.iter().all(|order| order.id != id) {
-                orders.push(self.order_of(&found.claim)?);
+                orders.push(self.order_of(&found.claim).await?);
             }
         }
         orders.sort_by_key(|order| std::cmp::Reverse(order.id));
@@ -194,22 +217,22 @@ impl App {
     }
 
     pub async fn orders(&self, filter: OrderFilter, page: Page) -> Result<Vec<Order>, Refusal> {
-        self.caught_up(self.journal.durable_end()).await?;
+        self.caught_up().await?;
         Ok(self.ledger.orders(filter, page).await?)
     }
 
     /// An order for an operator, recorded.
     pub async fn recorded_order(&self, id: OrderId) -> Result<Order, Refusal> {
-        if let Some(order) = self.ledger.find_order(id)? {
+        if let Some(order) = self.ledger.find_order(id).await? {
             return Ok(order);
         }
-        self.caught_up(self.journal.durable_end()).await?;
-        self.ledger.find_order(id)?.ok_or_else(|| Rejection::NotFound.into())
+        self.caught_up().await?;
+        self.ledger.find_order(id).await?.ok_or_else(|| Rejection::NotFound.into())
     }
 
     /// A buyer cancels their own order. Cancelling what is cancelled changes nothing.
     pub async fn cancel(&self, buyer: UserId, id: OrderId) -> Result<Order, Refusal> {
-        let order = self.order_of_buyer(buyer, id)?;
+        let order = self.order_of_buyer(buyer, id).await?;
         self.cancel_as(order, Actor::Buyer(buyer)).await
     }
 
@@ -277,10 +300,23 @@ fn as_order(claim: &Claim, campaign: &Campaign, durable: bool) -> Result<Order, 
     })
 }
 
-pub(super) fn not_kept(error: &AppendError) -> Refusal {
+/// Whether the key may have made something before: then that is the answer, not the refusal.
+pub(super) fn may_be_repeated(refused: &NotTaken) -> bool {
+    matches!(refused, NotTaken::Rejected(_) | NotTaken::NotKept(AppendError::Rejected(_)))
+}
+
+pub(super) fn not_taken(refused: &NotTaken) -> Refusal {
+    match refused {
+        NotTaken::Rejected(rejection) => (*rejection).into(),
+        NotTaken::NotKept(error) => not_kept(error),
+    }
+}
+
+fn not_kept(error: &AppendError) -> Refusal {
     match error {
         AppendError::Full => Rejection::Busy.into(),
         AppendError::NoRoom(_) => Rejection::NotReady.into(),
+        AppendError::Rejected(rejection) => (*rejection).into(),
         AppendError::Failed(_) => Refusal::Unknown(
             "The disk failed while the order was being written, so its outcome is not known yet. Look at your orders \
              later, or repeat the request with the same Idempotency-Key."

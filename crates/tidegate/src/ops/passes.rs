@@ -30,8 +30,8 @@ impl App {
     }
 
     /// The campaign, if it is published and not over: what a visitor may prepare for.
-    pub fn campaign_ahead(&self, id: CampaignId) -> Result<Campaign, Refusal> {
-        let sale = self.campaign(id)?;
+    pub async fn campaign_ahead(&self, id: CampaignId) -> Result<Campaign, Refusal> {
+        let sale = self.campaign(id).await?;
         match sale.phase(self.now(), 1) {
             None => Err(Rejection::NotFound.into()),
             Some(Phase::Ended) => Err(Rejection::Ended.into()),
@@ -40,7 +40,7 @@ impl App {
     }
 
     /// Gives a pass for an answered challenge. `answer` is the challenge's id and what the visitor made of it.
-    pub fn issue_pass(
+    pub async fn issue_pass(
         &self,
         user: UserId,
         sale: &Campaign,
@@ -54,20 +54,20 @@ impl App {
             let detail = "Passes of this sale come from its waiting room; join the queue.";
             return Err(Refusal::Denied { code: "queue_required", detail });
         }
-        if self.gate.left(sale.id) == Some(0) {
+        if self.admission.left(sale.id) == Some(0) {
             return Err(Rejection::SoldOut.into());
         }
         let answered = self.answered(user, sale, answer)?;
-        self.grant_pass(user, sale).inspect_err(|_| self.give_answer_back(answered))
+        self.grant_pass(user, sale).await.inspect_err(|_| self.give_answer_back(answered))
     }
 
     /// The gate's pass, sealed.
-    pub(super) fn grant_pass(&self, user: UserId, sale: &Campaign) -> Result<IssuedPass, Refusal> {
+    pub(super) async fn grant_pass(&self, user: UserId, sale: &Campaign) -> Result<IssuedPass, Refusal> {
         let now = self.now();
         let rules =
             PassRules { factor: sale.protect.pass_factor, stock: sale.stock, limit: sale.per_user_limit };
         let expires_at = now.max(sale.window.starts_at) + LIFE;
-        let (pass, epoch) = self.gate.pass(sale.id, user, rules, now, expires_at)?;
+        let (pass, epoch) = self.admission.pass(sale.id, user, rules, now, expires_at).await?;
         let expires_at = pass.expires_at;
         let parts: [&[u8]; 5] = [
             &pass.number.to_be_bytes(),

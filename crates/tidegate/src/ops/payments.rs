@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tidegate_core::{Order, OrderId, OrderState, Rejection, UserId};
-use tidegate_store::ledger::sqlite::DueRefund;
+use tidegate_store::ledger::sql::DueRefund;
 use tidegate_store::ledger::{Actor, Ledger, LedgerError, Payment, Settlement};
 
 use super::{App, Refusal};
@@ -58,7 +58,7 @@ const REFUND_BATCH: u32 = 100;
 impl App {
     /// A buyer pays their own order. Paying what is paid changes nothing.
     pub async fn pay(&self, buyer: UserId, id: OrderId) -> Result<Order, Refusal> {
-        self.order_of_buyer(buyer, id)?;
+        self.order_of_buyer(buyer, id).await?;
         let order = self.recorded_order(id).await?;
         if order.state == OrderState::Paid {
             return Ok(order);
@@ -102,7 +102,7 @@ impl App {
 
     /// Has the provider give back what is due; gives how many. Called until it gives none.
     pub async fn give_refunds(&self) -> Result<usize, LedgerError> {
-        let due = self.ledger.refunds_due(REFUND_BATCH)?;
+        let due = self.ledger.refunds_due(REFUND_BATCH).await?;
         let count = due.len();
         for refund in due {
             self.provider.give_back(&refund).await;
@@ -111,7 +111,7 @@ impl App {
         Ok(count)
     }
 
-    pub fn refunds_of(&self, id: OrderId) -> Result<Vec<DueRefund>, Refusal> {
-        Ok(self.ledger.refunds_of(id)?)
+    pub async fn refunds_of(&self, id: OrderId) -> Result<Vec<DueRefund>, Refusal> {
+        Ok(self.ledger.refunds_of(id).await?)
     }
 }

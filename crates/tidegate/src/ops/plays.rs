@@ -6,12 +6,12 @@ use std::time::Duration;
 use tidegate_core::dealer::Hash;
 use tidegate_core::{
     Campaign, CampaignId, CampaignState, Claim, ClaimId, ClaimRequest, DeliveryState, Draw, Granted,
-    IdempotencyKey, Play, PlayId, PlayState, Rejection, Shown, UserId, WaitsFor, Wanted,
+    IdempotencyKey, Play, PlayId, PlayState, Rejection, UserId, WaitsFor, Wanted,
 };
-use tidegate_store::intake::{Durable, Unrecorded};
+use tidegate_store::intake::Unrecorded;
 use tidegate_store::ledger::{Actor, Page};
 
-use super::orders::not_kept;
+use super::orders::{may_be_repeated, not_taken};
 use super::{App, Refusal};
 
 /// How often an unfinished play is looked at.
@@ -44,18 +44,16 @@ pub struct DeliveryView {
     pub address: Option<String>,
 }
 
-/// What a request to play leads to.
-enum Decided<F> {
-    /// Its key has made this play before.
-    Earlier(Play),
-    /// The player has one that is not durable yet.
+/// What a player has already that answers a request to play.
+enum Before {
+    /// Its key has made this play.
+    Made(Play),
+    /// One that is not durable yet.
     Unfinished(Arc<Claim>),
-    /// A new play; the future resolves when it is durable.
-    Now(Arc<Claim>, F),
 }
 
 impl App {
-    /// Plays a seat: decided at the gate with its prize, durable in the journal when this returns. A play of the same
+    /// Plays a seat: decided at the gate with its prize, durable in the intake when this returns. A play of the same
     /// player that is not finished yet is resumed instead, unless each has a key of its own.
     pub async fn play(
         &self,
@@ -65,40 +63,49 @@ impl App {
         key: Option<IdempotencyKey>,
         pass: Option<&str>,
     ) -> Result<Played, Refusal> {
-        let (claim, durable) = match self.decide_play(player, draw, client_seed, key, pass)? {
-            Decided::Earlier(play) => return Ok(Played { play: self.play_view(play)?, replayed: true }),
-            Decided::Unfinished(claim) => return self.resume(player, draw, &claim).await,
-            Decided::Now(claim, durable) => (claim, durable),
-        };
-        // From here on the claim is the journal's, whether or not anybody waits for it.
-        let play = match tokio::time::timeout(self.rules.answer_within, durable).await {
-            Ok(Ok(claim)) => as_play(&claim, true)?,
-            Ok(Err(error)) => return Err(not_kept(&error)),
-            Err(_) => as_play(&claim, false)?,
-        };
-        Ok(Played { play: self.view_in(play, draw, None)?, replayed: false })
+        draw.draw().ok_or(Rejection::NotFound)?;
+        let turn = self.turn(player).await;
+        // Without a turn the ledger takes a key once, and only who is refused has to be looked up.
+        let looked = turn.is_some();
+        if looked && let Some(before) = self.before(player, draw.id, &client_seed, key).await? {
+            drop(turn);
+            return self.answer_before(player, before).await;
+        }
+        let taken = self.claim(self.play_request(player, draw, client_seed.clone(), key, pass)).await;
+        drop(turn);
+        match self.kept(taken).await {
+            Ok((claim, durable)) => {
+                let play = self.view_in(as_play(&claim, durable)?, draw, None)?;
+                Ok(Played { play, replayed: false })
+            }
+            Err(refused) if !looked && may_be_repeated(&refused) => {
+                match self.before(player, draw.id, &client_seed, key).await? {
+                    Some(before) => self.answer_before(player, before).await,
+                    None => Err(not_taken(&refused)),
+                }
+            }
+            Err(refused) => Err(not_taken(&refused)),
+        }
     }
 
-    fn decide_play(
+    async fn before(
         &self,
         player: UserId,
-        draw: &Campaign,
-        client_seed: String,
+        draw: CampaignId,
+        client_seed: &str,
         key: Option<IdempotencyKey>,
-        pass: Option<&str>,
-    ) -> Result<Decided<impl Durable + use<>>, Refusal> {
-        draw.draw().ok_or(Rejection::NotFound)?;
-        let _turn = self.turn(player);
-        if let Some(key) = key {
-            if let Some(play) = self.earlier_play(player, draw.id, &client_seed, key)? {
-                return Ok(Decided::Earlier(play));
-            }
-        } else if let Some(unfinished) = self.unfinished(player, draw.id) {
-            return Ok(Decided::Unfinished(unfinished));
+    ) -> Result<Option<Before>, Refusal> {
+        match key {
+            Some(key) => Ok(self.earlier_play(player, draw, client_seed, key).await?.map(Before::Made)),
+            None => Ok(self.unfinished(player, draw).map(Before::Unfinished)),
         }
-        let shown = self.shown(player, draw, pass)?;
-        let (claim, durable) = self.claim(self.play_request(player, draw, client_seed, key, shown))?;
-        Ok(Decided::Now(claim, durable))
+    }
+
+    async fn answer_before(&self, player: UserId, before: Before) -> Result<Played, Refusal> {
+        match before {
+            Before::Made(play) => Ok(Played { play: self.play_view(play).await?, replayed: true }),
+            Before::Unfinished(claim) => self.resume(player, &claim).await,
+        }
     }
 
     fn play_request(
@@ -107,10 +114,11 @@ impl App {
         draw: &Campaign,
         client_seed: String,
         key: Option<IdempotencyKey>,
-        shown: Shown,
-    ) -> ClaimRequest {
+        pass: Option<&str>,
+    ) -> Result<ClaimRequest, Rejection> {
+        let shown = self.shown(player, draw, pass)?;
         let now = self.now();
-        ClaimRequest {
+        Ok(ClaimRequest {
             id: ClaimId::from_raw(self.next_id(now)),
             user: player,
             campaign: draw.id,
@@ -120,11 +128,11 @@ impl App {
             key,
             shown,
             wanted: Wanted::Play { client_seed },
-        }
+        })
     }
 
     fn unrecorded_plays(&self, player: UserId) -> Vec<Unrecorded> {
-        let mut found = self.journal.of_buyer(player);
+        let mut found = self.admission.of_buyer(player);
         found.retain(|found| matches!(found.claim.granted, Granted::Play { .. }));
         found
     }
@@ -135,37 +143,38 @@ impl App {
     }
 
     /// Waits, as long as an answer may take, until the play is durable.
-    async fn resume(&self, player: UserId, draw: &Campaign, claim: &Claim) -> Result<Played, Refusal> {
+    async fn resume(&self, player: UserId, claim: &Claim) -> Result<Played, Refusal> {
         let finished = async {
-            while self.unfinished(player, draw.id).is_some_and(|found| found.id == claim.id) {
+            while self.admission.find(player, claim.id).await.is_some_and(|found| !found.durable) {
                 tokio::time::sleep(LOOK_EVERY).await;
             }
         };
         // Past the bound it is shown as it is: queued.
         let _ = tokio::time::timeout(self.rules.answer_within, finished).await;
-        match self.play_of_player(player, claim.play()) {
+        match self.play_of_player(player, claim.play()).await {
             Ok(PlayView { play: Play { state: PlayState::Rejected, reason, .. }, .. }) => {
                 Err(reason.unwrap_or(Rejection::NotReady).into())
             }
-            // The journal has just let go of it, and could not keep it.
+            // The intake has just let go of it, and could not keep it.
             Err(Refusal::Rejected(Rejection::NotFound)) => Err(Rejection::NotReady.into()),
             found => Ok(Played { play: found?, replayed: true }),
         }
     }
 
     /// What this key made before, if anything.
-    fn earlier_play(
+    async fn earlier_play(
         &self,
         player: UserId,
         draw: CampaignId,
         client_seed: &str,
         key: IdempotencyKey,
     ) -> Result<Option<Play>, Refusal> {
-        let waiting = self.unrecorded_plays(player).into_iter().find(|found| found.claim.key == Some(key));
+        let waiting = self.unrecorded_plays(player);
+        let waiting = waiting.into_iter().find(|found| found.claim.key == Some(key));
         let play = match waiting {
             Some(Unrecorded { durable: false, .. }) => return Err(Refusal::InFlight),
             Some(Unrecorded { claim, .. }) => Some(as_play(&claim, true)?),
-            None => self.ledger.find_play_by_key(player, key)?,
+            None => self.ledger.find_play_by_key(player, key).await?,
         };
         match play {
             Some(play) if play.campaign != draw || play.client_seed != client_seed => Err(Refusal::KeyReused),
@@ -174,38 +183,41 @@ impl App {
     }
 
     /// Answers a repeated request although the draw takes no plays any more.
-    pub fn replay_play(
+    pub async fn replay_play(
         &self,
         player: UserId,
         draw: CampaignId,
         client_seed: &str,
         key: IdempotencyKey,
     ) -> Result<Option<PlayView>, Refusal> {
-        if self.gate.left(draw).is_some() && self.gate.held_by(draw, player).is_none() {
+        if self.admission.left(draw).is_some() && self.admission.held_by(draw, player).await.is_none() {
             return Ok(None);
         }
-        self.earlier_play(player, draw, client_seed, key)?.map(|play| self.play_view(play)).transpose()
+        match self.earlier_play(player, draw, client_seed, key).await? {
+            Some(play) => self.play_view(play).await.map(Some),
+            None => Ok(None),
+        }
     }
 
     /// A player's own play, recorded or not.
-    pub fn play_of_player(&self, player: UserId, id: PlayId) -> Result<PlayView, Refusal> {
-        // The journal first: what it has let go is in the ledger.
-        if let Some(found) = self.unrecorded_plays(player).into_iter().find(|found| found.claim.play() == id)
-        {
-            return self.play_view(as_play(&found.claim, found.durable)?);
+    pub async fn play_of_player(&self, player: UserId, id: PlayId) -> Result<PlayView, Refusal> {
+        let claim = ClaimId::from_raw(id.raw());
+        // The intake first: what it has let go is in the ledger.
+        if let Some(found) = self.admission.find(player, claim).await {
+            return self.play_view(as_play(&found.claim, found.durable)?).await;
         }
-        if let Some(play) = self.ledger.find_play(id)?.filter(|play| play.user == player) {
-            return self.play_view(play);
+        if let Some(play) = self.ledger.find_play(id).await?.filter(|play| play.user == player) {
+            return self.play_view(play).await;
         }
-        let refused = self.refused.get(&ClaimId::from_raw(id.raw())).filter(|claim| claim.user == player);
+        let refused = self.refused.get(&claim).filter(|claim| claim.user == player);
         let play = as_play(refused.ok_or(Rejection::NotFound)?.as_ref(), false)?;
-        self.play_view(Play { state: PlayState::Rejected, reason: Some(Rejection::NotReady), ..play })
+        self.play_view(Play { state: PlayState::Rejected, reason: Some(Rejection::NotReady), ..play }).await
     }
 
     /// A player's plays, newest first.
-    pub fn plays_of_player(&self, player: UserId, page: Page) -> Result<Vec<PlayView>, Refusal> {
+    pub async fn plays_of_player(&self, player: UserId, page: Page) -> Result<Vec<PlayView>, Refusal> {
         let waiting = self.unrecorded_plays(player);
-        let mut plays = self.ledger.plays_of(player, page)?;
+        let mut plays = self.ledger.plays_of(player, page).await?;
         for found in waiting.iter().filter(|found| found.durable) {
             let id = found.claim.play();
             let wanted = page.before.is_none_or(|before| id.raw() < before);
@@ -215,18 +227,22 @@ impl App {
         }
         plays.sort_by_key(|play| std::cmp::Reverse(play.id));
         plays.truncate(page.limit as usize);
-        plays.into_iter().map(|play| self.play_view(play)).collect()
+        let mut views = Vec::with_capacity(plays.len());
+        for play in plays {
+            views.push(self.play_view(play).await?);
+        }
+        Ok(views)
     }
 
     /// Everybody's plays, newest first.
     pub async fn plays(&self, draw: Option<CampaignId>, page: Page) -> Result<Vec<Play>, Refusal> {
-        self.caught_up(self.journal.durable_end()).await?;
+        self.caught_up().await?;
         Ok(self.ledger.plays(draw, page).await?)
     }
 
-    pub fn play_view(&self, play: Play) -> Result<PlayView, Refusal> {
+    pub async fn play_view(&self, play: Play) -> Result<PlayView, Refusal> {
         let delivery = match play.place {
-            Some(_) if play.prize.is_some() => self.ledger.find_delivery_of(play.id)?,
+            Some(_) if play.prize.is_some() => self.ledger.find_delivery_of(play.id).await?,
             _ => None,
         };
         let delivery = delivery.map(|found| DeliveryView {
@@ -238,7 +254,7 @@ impl App {
         match self.book.find(play.campaign) {
             Some(draw) => self.view_in(play, &draw, delivery),
             None => {
-                let draw = self.campaign(play.campaign)?;
+                let draw = self.campaign(play.campaign).await?;
                 self.view_in(play, &draw, delivery)
             }
         }
@@ -265,18 +281,18 @@ impl App {
 
     /// A winner says where their goods go.
     pub async fn address(&self, player: UserId, id: PlayId, address: String) -> Result<PlayView, Refusal> {
-        let view = self.play_of_player(player, id)?;
+        let view = self.play_of_player(player, id).await?;
         let goods = view.play.prize.and_then(|number| view.draw.prize(number));
         if !goods.is_some_and(|prize| prize.kind == tidegate_core::draw::PrizeKind::Goods) {
             let detail = "Only a play that won goods takes an address.".into();
             return Err(Refusal::Conflict { code: "no_goods", detail });
         }
-        self.caught_up(self.journal.durable_end()).await?;
+        self.caught_up().await?;
         if !self.ledger.set_address(id, address, Actor::Buyer(player), self.now()).await? {
             let detail = "The goods are on their way to the address that was given before.".into();
             return Err(Refusal::Conflict { code: "already_shipped", detail });
         }
-        self.play_of_player(player, id)
+        self.play_of_player(player, id).await
     }
 }
 

@@ -85,6 +85,29 @@ impl Rooms {
     }
 }
 
+impl Room {
+    /// Takes the places of those away who did not use their pass in time.
+    fn drop_expired(&mut self, now: Moment, left: &mut Vec<UserId>) {
+        let expired = self.passes.iter().filter(|(_, pass)| pass.expires_at <= now);
+        let expired: Vec<_> = expired.map(|(user, _)| *user).collect();
+        for user in expired {
+            self.passes.remove(&user);
+            self.room.leave(user);
+            left.push(user);
+        }
+    }
+
+    /// Lets `user` in with this pass, if they are still next.
+    fn admit(&mut self, user: UserId, pass: IssuedPass, gone_before: Moment, left: &mut Vec<UserId>) -> bool {
+        let is_next = self.room.next(gone_before, left) == Some(user);
+        if is_next {
+            self.passes.insert(user, pass);
+            self.room.admit();
+        }
+        is_next
+    }
+}
+
 fn denied(code: &'static str, detail: &'static str) -> Refusal {
     Refusal::Denied { code, detail }
 }
@@ -153,7 +176,8 @@ impl App {
             if room.lock().room.waiting() >= MAX_WAITING {
                 return Err(Rejection::Busy.into());
             }
-            if self.gate.held_by(sale.id, user).is_some_and(|units| units >= sale.per_user_limit) {
+            let held = self.admission.held_by(sale.id, user).await;
+            if held.is_some_and(|units| units >= sale.per_user_limit) {
                 return Err(Rejection::LimitReached.into());
             }
             let answered = self.answered(user, sale, answer)?;
@@ -175,12 +199,14 @@ impl App {
         let Some(per_s) = sale.protect.admit_per_s else { return Err(Rejection::NotFound.into()) };
         let room = self.room(sale).await?;
         let now = self.now();
-        let tally = self.ledger.tally(sale.id)?.unwrap_or_default();
-        let left = self.gate.left(sale.id).unwrap_or(0);
+        let tally = self.ledger.tally(sale.id).await?.unwrap_or_default();
+        let left = self.admission.left(sale.id).unwrap_or(0);
         let supply = f64::from(left) + EXPECTED_RETURNS * f64::from(tally.awaiting_payment);
-        let mut room = room.lock();
-        let standing = room.room.seen(user, now).ok_or(Rejection::NotFound)?;
-        let waiting = room.room.waiting();
+        let (standing, waiting, pass) = {
+            let mut room = room.lock();
+            let standing = room.room.seen(user, now).ok_or(Rejection::NotFound)?;
+            (standing, room.room.waiting(), room.passes.get(&user).cloned())
+        };
         let mut place = QueuePlace {
             state: QueueState::Waiting,
             position: None,
@@ -202,7 +228,14 @@ impl App {
                 }
             }
             Standing::Admitted => {
-                place.pass = Some(self.pass_of(&mut room, user, sale, now)?);
+                place.pass = Some(match pass {
+                    Some(pass) if pass.expires_at > now => pass,
+                    // The next round of admission takes the place away, here and in the ledger.
+                    Some(_) => {
+                        return Err(denied("place_expired", "The pass was not used in time; join again."));
+                    }
+                    None => self.new_pass(&room, user, sale).await?,
+                });
                 place.state = QueueState::Admitted;
                 place.chance = 1.0;
             }
@@ -210,34 +243,24 @@ impl App {
         Ok(place)
     }
 
-    /// The pass of somebody who was admitted: the one they have; after a restart, once, a new one.
-    fn pass_of(
+    /// The pass of somebody who was admitted before a restart: a new one, once.
+    async fn new_pass(
         &self,
-        room: &mut Room,
+        room: &Mutex<Room>,
         user: UserId,
         sale: &Campaign,
-        now: Moment,
     ) -> Result<IssuedPass, Refusal> {
-        match room.passes.get(&user) {
-            Some(pass) if pass.expires_at > now => Ok(pass.clone()),
-            // The next round of admission takes the place away, here and in the ledger.
-            Some(_) => Err(denied("place_expired", "The pass was not used in time; join again.")),
-            None => {
-                let pass = self.grant_pass(user, sale)?;
-                room.passes.insert(user, pass.clone());
-                Ok(pass)
-            }
-        }
+        let pass = self.grant_pass(user, sale).await?;
+        // Whoever asks twice at once is shown the same one.
+        Ok(room.lock().passes.entry(user).or_insert(pass).clone())
     }
 
     /// Lets in whoever is due, in every running sale with a waiting room.
     pub async fn admit_all(&self) -> Result<(), LedgerError> {
         for sale in self.book.all() {
             let Some(per_s) = sale.protect.admit_per_s else { continue };
-            let (admitted, left) = match self.rooms.find(sale.id) {
-                Some(room) => self.admit_due(&mut room.lock(), &sale, per_s),
-                None => continue,
-            };
+            let Some(room) = self.rooms.find(sale.id) else { continue };
+            let (admitted, left) = self.admit_due(&room, &sale, per_s).await;
             if !admitted.is_empty() || !left.is_empty() {
                 self.ledger.move_places(sale.id, admitted, left).await?;
             }
@@ -245,31 +268,29 @@ impl App {
         Ok(())
     }
 
-    fn admit_due(&self, room: &mut Room, sale: &Campaign, per_s: u32) -> (Vec<UserId>, Vec<UserId>) {
+    /// Who was let in, and who lost their place. The room is not locked while the gate is asked.
+    async fn admit_due(&self, room: &Mutex<Room>, sale: &Campaign, per_s: u32) -> (Vec<UserId>, Vec<UserId>) {
         let now = self.now();
         let (mut admitted, mut left) = (Vec::new(), Vec::new());
         if now < sale.window.starts_at || sale.phase(now, 1) != Some(Phase::Live) {
             return (admitted, left);
         }
-        self.shuffle(&mut room.room, sale.id);
-        let expired: Vec<_> =
-            room.passes.iter().filter(|(_, pass)| pass.expires_at <= now).map(|(user, _)| *user).collect();
-        for user in expired {
-            room.passes.remove(&user);
-            room.room.leave(user);
-            left.push(user);
-        }
-        for _ in 0..room.room.due(per_s, now) {
-            let Some(user) = room.room.next(now - PATIENCE, &mut left) else { break };
-            match self.grant_pass(user, sale) {
-                Ok(pass) => {
-                    room.passes.insert(user, pass);
-                    room.room.admit();
-                    admitted.push(user);
-                }
-                // Nothing to have now; whoever is next stays next.
-                Err(_) => break,
+        let due = {
+            let mut room = room.lock();
+            self.shuffle(&mut room.room, sale.id);
+            room.drop_expired(now, &mut left);
+            room.room.due(per_s, now)
+        };
+        let gone_before = now - PATIENCE;
+        for _ in 0..due {
+            let next = room.lock().room.next(gone_before, &mut left);
+            let Some(user) = next else { break };
+            // Nothing to have now; whoever is next stays next.
+            let Ok(pass) = self.grant_pass(user, sale).await else { break };
+            if !room.lock().admit(user, pass, gone_before, &mut left) {
+                break;
             }
+            admitted.push(user);
         }
         (admitted, left)
     }

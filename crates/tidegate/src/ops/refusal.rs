@@ -6,6 +6,7 @@ use std::time::Duration;
 use tidegate_core::Rejection;
 use tidegate_core::campaign::StepRefused;
 use tidegate_core::order::WrongState;
+use tidegate_store::gate::GateError;
 use tidegate_store::ledger::LedgerError;
 
 #[derive(Clone, Debug, thiserror::Error)]
@@ -62,6 +63,13 @@ impl From<LedgerError> for Refusal {
             return Self::Unknown(detail.into());
         }
         Self::Unavailable("The ledger cannot be used right now; nothing was changed.".into())
+    }
+}
+
+impl From<GateError> for Refusal {
+    fn from(error: GateError) -> Self {
+        tracing::warn!(%error, "a request met a failing gate");
+        Self::Rejected(Rejection::NotReady)
     }
 }
 

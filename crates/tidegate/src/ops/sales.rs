@@ -2,7 +2,6 @@
 
 use tidegate_core::pool::Withdrawal;
 use tidegate_core::{Campaign, CampaignId, CampaignState, Item, Kind, Moment, Phase, Rejection, Sale};
-use tidegate_store::gate::Gate;
 use tidegate_store::ledger::{Ledger, Page, Remember};
 
 use super::campaigns::{CampaignTerms, Counters};
@@ -41,11 +40,11 @@ pub struct OperatedSale {
 impl App {
     pub async fn create_sale(&self, terms: SaleTerms, key: Option<Remember>) -> Result<Campaign, Refusal> {
         let _one_at_a_time = self.campaigns.lock().await;
-        if let Some(before) = self.done_before(key.as_ref())? {
-            return self.campaign(CampaignId::from_raw(before.subject));
+        if let Some(before) = self.done_before(key.as_ref()).await? {
+            return self.campaign(CampaignId::from_raw(before.subject)).await;
         }
         let now = self.now();
-        let sale = self.drafted(CampaignId::from_raw(self.next_id(now)), terms, now, now)?;
+        let sale = self.drafted(CampaignId::from_raw(self.next_id(now)), terms, now, now).await?;
         self.ledger.create_campaign(sale.clone(), vec![], key).await?;
         Ok(sale)
     }
@@ -53,8 +52,8 @@ impl App {
     /// Replaces a draft's terms.
     pub async fn edit_sale(&self, id: CampaignId, terms: SaleTerms) -> Result<Campaign, Refusal> {
         let _one_at_a_time = self.campaigns.lock().await;
-        let before = self.campaign(id)?;
-        let sale = self.drafted(id, terms, before.created_at, self.now())?;
+        let before = self.campaign(id).await?;
+        let sale = self.drafted(id, terms, before.created_at, self.now()).await?;
         if before.state == CampaignState::Draft && self.ledger.edit_draft(sale.clone()).await? {
             return Ok(sale);
         }
@@ -62,14 +61,14 @@ impl App {
         Err(Refusal::Conflict { code: "wrong_state", detail })
     }
 
-    fn drafted(
+    async fn drafted(
         &self,
         id: CampaignId,
         terms: SaleTerms,
         created_at: Moment,
         now: Moment,
     ) -> Result<Campaign, Refusal> {
-        if self.ledger.item(terms.sale.item)?.is_none() {
+        if self.ledger.item(terms.sale.item).await?.is_none() {
             return Err(Refusal::invalid("item_id", "names no item"));
         }
         Ok(terms.campaign.drafted(id, Kind::Sale(terms.sale), created_at, now))
@@ -83,9 +82,9 @@ impl App {
         key: Option<Remember>,
     ) -> Result<(Campaign, i64), Refusal> {
         let _one_at_a_time = self.campaigns.lock().await;
-        let before = self.campaign(id)?;
+        let before = self.campaign(id).await?;
         before.sale().ok_or(Rejection::NotFound)?;
-        if let Some(done) = self.done_before(key.as_ref())? {
+        if let Some(done) = self.done_before(key.as_ref()).await? {
             return Ok((before, done.note));
         }
         if !matches!(before.state, CampaignState::Live | CampaignState::Paused) {
@@ -103,7 +102,7 @@ impl App {
         } else {
             // The gate must know every slot the ledger knows before it says which are free.
             self.follow(id).await?;
-            let withdrawal = self.gate.withdraw(id, amount).await.ok_or(Rejection::NotReady)?;
+            let withdrawal = self.admission.withdraw(id, amount).await?.ok_or(Rejection::NotReady)?;
             self.record_withdrawal(id, withdrawal, key).await?
         };
         let after = after.ok_or(Rejection::NotFound)?;
@@ -124,49 +123,53 @@ impl App {
             return Err(Refusal::Conflict { code: "no_free_units", detail });
         }
         let recorded = self.ledger.withdraw(id, withdrawal.clone(), self.now(), key).await;
-        if recorded.is_err() {
-            self.gate.put_back(id, withdrawal).await;
+        if recorded.is_err()
+            && let Err(error) = self.admission.put_back(id, withdrawal).await
+        {
+            let id = self.print(id);
+            tracing::warn!(id, %error, "units stay out of sale although that could not be recorded");
         }
         Ok(recorded?)
     }
 
     /// A published sale as buyers see it.
-    pub fn sale(&self, id: CampaignId) -> Result<SaleView, Refusal> {
-        let sale = self.campaign(id)?;
-        let left = match self.gate.left(id) {
+    pub async fn sale(&self, id: CampaignId) -> Result<SaleView, Refusal> {
+        let sale = self.campaign(id).await?;
+        let left = match self.admission.left(id) {
             Some(left) => left,
-            None => self.counters(&sale)?.available,
+            None => self.counters(&sale).await?.available,
         };
-        self.view(sale, left)?.ok_or_else(|| Rejection::NotFound.into())
+        self.view(sale, left).await?.ok_or_else(|| Rejection::NotFound.into())
     }
 
     /// Published sales, newest first.
     pub async fn sales(&self, page: Page) -> Result<Vec<SaleView>, Refusal> {
         let mut views = Vec::new();
         for (sale, tally) in self.ledger.campaigns(SALES, true, page).await? {
-            let left = self.counted(&sale, tally).available;
-            views.extend(self.view(sale, left)?);
+            let left = self.counted(&sale, tally).await.available;
+            views.extend(self.view(sale, left).await?);
         }
         Ok(views)
     }
 
-    fn view(&self, sale: Campaign, left: u32) -> Result<Option<SaleView>, Refusal> {
+    async fn view(&self, sale: Campaign, left: u32) -> Result<Option<SaleView>, Refusal> {
         let Some(phase) = sale.phase(self.now(), left) else { return Ok(None) };
         let Some(terms) = sale.sale().copied() else { return Ok(None) };
-        Ok(Some(SaleView { item: self.item(terms.item)?, sale, terms, phase, left }))
+        Ok(Some(SaleView { item: self.item(terms.item).await?, sale, terms, phase, left }))
     }
 
     pub async fn all_sales(&self, page: Page) -> Result<Vec<OperatedSale>, Refusal> {
-        let sales = self.ledger.campaigns(SALES, false, page).await?;
-        let operated = sales.into_iter().filter_map(|(campaign, tally)| {
-            let counters = self.counted(&campaign, tally);
-            Some(OperatedSale { terms: *campaign.sale()?, counters, campaign })
-        });
-        Ok(operated.collect())
+        let mut operated = Vec::new();
+        for (campaign, tally) in self.ledger.campaigns(SALES, false, page).await? {
+            let Some(terms) = campaign.sale().copied() else { continue };
+            let counters = self.counted(&campaign, tally).await;
+            operated.push(OperatedSale { campaign, terms, counters });
+        }
+        Ok(operated)
     }
 
-    pub fn operated_sale(&self, campaign: Campaign) -> Result<OperatedSale, Refusal> {
+    pub async fn operated_sale(&self, campaign: Campaign) -> Result<OperatedSale, Refusal> {
         let terms = *campaign.sale().ok_or(Rejection::NotFound)?;
-        Ok(OperatedSale { counters: self.counters(&campaign)?, terms, campaign })
+        Ok(OperatedSale { counters: self.counters(&campaign).await?, terms, campaign })
     }
 }

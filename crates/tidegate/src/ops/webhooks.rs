@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tidegate_core::{Rejection, WebhookId};
-use tidegate_store::ledger::sqlite::Webhook;
+use tidegate_store::ledger::sql::Webhook;
 use tidegate_store::ledger::{Actor, Delivery, Remember};
 
 use super::deliveries::Sent;
@@ -55,10 +55,10 @@ impl App {
         key: Option<Remember>,
     ) -> Result<Webhook, Refusal> {
         let _one_at_a_time = self.campaigns.lock().await;
-        if let Some(before) = self.done_before(key.as_ref())? {
-            return self.webhook(WebhookId::from_raw(before.subject));
+        if let Some(before) = self.done_before(key.as_ref()).await? {
+            return self.webhook(WebhookId::from_raw(before.subject)).await;
         }
-        if self.ledger.webhooks()?.len() >= MAX_WEBHOOKS {
+        if self.ledger.webhooks().await?.len() >= MAX_WEBHOOKS {
             let detail = format!("There are {MAX_WEBHOOKS} webhooks already; delete one first.");
             return Err(Refusal::Conflict { code: "too_many", detail });
         }
@@ -77,12 +77,12 @@ impl App {
         Ok(webhook)
     }
 
-    pub fn webhooks(&self) -> Result<Vec<Webhook>, Refusal> {
-        Ok(self.ledger.webhooks()?)
+    pub async fn webhooks(&self) -> Result<Vec<Webhook>, Refusal> {
+        Ok(self.ledger.webhooks().await?)
     }
 
-    pub fn webhook(&self, id: WebhookId) -> Result<Webhook, Refusal> {
-        self.ledger.webhook(id)?.ok_or_else(|| Rejection::NotFound.into())
+    pub async fn webhook(&self, id: WebhookId) -> Result<Webhook, Refusal> {
+        self.ledger.webhook(id).await?.ok_or_else(|| Rejection::NotFound.into())
     }
 
     pub async fn delete_webhook(&self, id: WebhookId) -> Result<(), Refusal> {
@@ -98,18 +98,18 @@ impl App {
     pub async fn rotate_webhook(&self, id: WebhookId) -> Result<Webhook, Refusal> {
         let now = self.now();
         self.ledger.rotate_webhook(id, new_secret()?, now + OLD_SECRET_LIFE, now).await?;
-        self.webhook(id)
+        self.webhook(id).await
     }
 
     /// Starts sending again after a receiver said it was gone.
     pub async fn enable_webhook(&self, id: WebhookId) -> Result<Webhook, Refusal> {
         self.ledger.set_webhook(id, None, Actor::Operator, self.now()).await?;
-        self.webhook(id)
+        self.webhook(id).await
     }
 
     /// Sends events after the one of this number again; how many, and the number of the last looked at.
     pub async fn replay_events(&self, id: WebhookId, after: u64) -> Result<(usize, u64), Refusal> {
-        if self.webhook(id)?.disabled.is_some() {
+        if self.webhook(id).await?.disabled.is_some() {
             let detail = "This webhook is disabled; enable it first.".into();
             return Err(Refusal::Conflict { code: "disabled", detail });
         }
@@ -123,17 +123,20 @@ impl App {
     }
 
     pub(super) async fn send_event(&self, id: WebhookId, delivery: &Delivery) -> Sent {
-        let found =
-            self.ledger.webhook(id).map(|webhook| webhook.filter(|webhook| webhook.disabled.is_none()));
-        let event = delivery.event.map(|number| self.ledger.event(number)).transpose();
+        let found = self.ledger.webhook(id).await;
+        let found = found.map(|webhook| webhook.filter(|webhook| webhook.disabled.is_none()));
+        let event = match delivery.event {
+            Some(number) => self.ledger.event(number).await,
+            None => Ok(None),
+        };
         let (webhook, event) = match (found, event) {
-            (Ok(Some(webhook)), Ok(Some(Some(event)))) => (webhook, event),
+            (Ok(Some(webhook)), Ok(Some(event))) => (webhook, event),
             (Ok(_), Ok(_)) => return Sent::Never { why: "the webhook or its event is gone".into() },
             (Err(error), _) | (_, Err(error)) => {
                 return Sent::Down { why: error.to_string(), retry_after: None };
             }
         };
-        let body = match self.envelope(&event) {
+        let body = match self.envelope(&event).await {
             Ok(envelope) => envelope.to_string(),
             Err(refusal) => return unsendable(&refusal),
         };
@@ -156,7 +159,7 @@ impl App {
         let Some(coupons) = &self.rules.coupons else {
             return Sent::Down { why: "deliveries.coupon_url is not set".into(), retry_after: None };
         };
-        let body = match self.coupon_request(delivery) {
+        let body = match self.coupon_request(delivery).await {
             Ok(body) => body.to_string(),
             Err(refusal) => return unsendable(&refusal),
         };

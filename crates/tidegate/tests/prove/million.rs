@@ -10,7 +10,7 @@ use tidegate::client::Client;
 use tidegate::clock::Clock;
 use tidegate::rehearse::server::Server;
 use tidegate_core::{Claim, ClaimId, Granted, Money, UserId};
-use tidegate_store::ledger::sqlite::{SqliteLedger, SqliteOptions, Unobserved, path_in};
+use tidegate_store::ledger::sql::{SqlLedger, SqliteOptions, Unobserved, path_in};
 use tidegate_store::ledger::{Page, Records};
 
 use crate::support::{ADMIN_KEY, program};
@@ -35,7 +35,7 @@ async fn publish(operator: &mut Client) -> String {
 }
 
 /// Records a million orders of a million buyers, as the recorder would.
-async fn record(ledger: &SqliteLedger) {
+async fn record(ledger: &SqlLedger) {
     let campaign = ledger.campaigns("sale", true, Page::ALL).await.unwrap().remove(0).0;
     let now = Clock::System.now();
     let base = ledger.highest_id().unwrap();
@@ -68,7 +68,7 @@ async fn a_restart_with_a_million_orders_is_ready_within_five_seconds_and_300_mb
     let sale = publish(&mut Client::new(server.url(), Some(ADMIN_KEY)).unwrap()).await;
     assert!(server.stop().await.unwrap());
     let options = SqliteOptions { path: path_in(directory.path()), readers: 1, cache_mb: 256, max_mb: None };
-    let ledger = SqliteLedger::open(&options, Box::new(Unobserved)).unwrap();
+    let ledger = SqlLedger::open(&options, Box::new(Unobserved)).unwrap();
     let started = Instant::now();
     record(&ledger).await;
     println!("recording: {:.0} orders/s", f64::from(ORDERS) / started.elapsed().as_secs_f64());

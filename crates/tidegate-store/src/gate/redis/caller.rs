@@ -1,7 +1,7 @@
 //! One shard's caller: sends whatever waits for it, one call after the other, and knows what it has seen of it.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use redis::{Script, Value};
 use tidegate_core::{Claim, ClaimRequest, Rejection, Shown, Slots, Wanted};
@@ -25,11 +25,43 @@ pub(super) struct Line {
     pub(super) waiting: mpsc::Sender<Waiting>,
     pub(super) epoch: AtomicU64,
     pub(super) version: AtomicU64,
+    /// Units it had when it was last heard of, those on their way to another shard included.
+    pub(super) free: AtomicU32,
+}
+
+impl Line {
+    /// The last epoch and version that were seen of the shard.
+    pub(super) fn seen(&self) -> (u64, u64) {
+        (self.epoch.load(Ordering::Acquire), self.version.load(Ordering::Acquire))
+    }
+
+    /// Takes note of what was seen; answers may come in another order than they were given.
+    pub(super) fn saw(&self, epoch: u64, version: u64, free: u32) {
+        if (epoch, version) >= self.seen() {
+            self.epoch.store(epoch, Ordering::Release);
+            self.version.store(version, Ordering::Release);
+            self.free.store(free, Ordering::Release);
+        }
+    }
+}
+
+/// Why there is no claim.
+#[derive(Clone, Debug)]
+pub enum Undecided {
+    Refused(Rejection),
+    /// The answer was lost: if the claim was granted it is in the stream, and becomes an order.
+    Unknown(String),
+}
+
+impl From<Rejection> for Undecided {
+    fn from(rejection: Rejection) -> Self {
+        Self::Refused(rejection)
+    }
 }
 
 pub(super) struct Waiting {
     pub(super) request: ClaimRequest,
-    pub(super) answer: oneshot::Sender<Result<Claim, Rejection>>,
+    pub(super) answer: oneshot::Sender<Result<Claim, Undecided>>,
 }
 
 /// Sends whatever waits for one pool, one call after the other.
@@ -54,19 +86,21 @@ impl Caller {
         }
     }
 
-    async fn decide(&self, line: &Line, batch: &[Waiting]) -> Vec<Result<Claim, Rejection>> {
+    async fn decide(&self, line: &Line, batch: &[Waiting]) -> Vec<Result<Claim, Undecided>> {
+        let (epoch, version) = line.seen();
         let mut args = vec![
             arg("claim"),
             arg(&self.node),
             arg(CALLS.fetch_add(1, Ordering::Relaxed)),
-            arg(line.epoch.load(Ordering::Acquire)),
-            arg(line.version.load(Ordering::Acquire)),
+            arg(epoch),
+            arg(version),
         ];
         for Waiting { request, .. } in batch {
             args.extend(claim_args(request));
         }
-        let refuse = |rejection| batch.iter().map(|_| Err(rejection)).collect();
-        let ask = || call::<Option<(u64, u64, Vec<Vec<Value>>)>>(&self.link, &self.script, &self.keys, &args);
+        let refuse = |why: Undecided| batch.iter().map(|_| Err(why.clone())).collect();
+        let ask =
+            || call::<Option<(u64, u64, u32, Vec<Vec<Value>>)>>(&self.link, &self.script, &self.keys, &args);
         let mut answer = ask().await;
         // An answer that was lost is asked for again: the script knows the call, and decides nothing twice.
         for _ in 0..ASK_AGAIN {
@@ -76,27 +110,22 @@ impl Caller {
             answer = ask().await;
         }
         match answer {
-            Ok(Some((epoch, version, answers))) if answers.len() == batch.len() => {
-                line.epoch.store(epoch, Ordering::Release);
-                line.version.store(version, Ordering::Release);
-                batch
-                    .iter()
-                    .zip(answers)
-                    .map(|(waiting, answer)| read_claim(&waiting.request, epoch, answer))
-                    .collect()
+            Ok(Some((epoch, version, free, answers))) if answers.len() == batch.len() => {
+                line.saw(epoch, version, free);
+                let decided = batch.iter().zip(answers);
+                decided.map(|(waiting, answer)| read_claim(&waiting.request, epoch, answer)).collect()
             }
-            Ok(_) => refuse(Rejection::NotReady),
+            Ok(_) => refuse(Rejection::NotReady.into()),
             Err(error) => {
                 tracing::warn!(%error, "the gate did not decide");
-                // Whether the claims were taken is not known; if they were, they are in the intake and become orders.
-                refuse(Rejection::NotReady)
+                refuse(Undecided::Unknown(error.to_string()))
             }
         }
     }
 }
 
 /// A claim's arguments, in the script's order. The entry is the claim but for what the script adds.
-fn claim_args(request: &ClaimRequest) -> [Vec<u8>; 8] {
+fn claim_args(request: &ClaimRequest) -> [Vec<u8>; 9] {
     let (pass, now) = match request.shown {
         Shown::NotNeeded => (Vec::new(), 0),
         Shown::Pass { number, now } => (arg(number), now.millis()),
@@ -107,6 +136,7 @@ fn claim_args(request: &ClaimRequest) -> [Vec<u8>; 8] {
     };
     let [(_, entry), ..] = entry_fields(&request.clone().granted(Slots::default(), None, 0, 0));
     [
+        arg(request.id.raw()),
         arg(request.user.raw()),
         arg(request.quantity),
         arg(request.limit),
@@ -118,12 +148,12 @@ fn claim_args(request: &ClaimRequest) -> [Vec<u8>; 8] {
     ]
 }
 
-fn read_claim(request: &ClaimRequest, epoch: u64, answer: Vec<Value>) -> Result<Claim, Rejection> {
+fn read_claim(request: &ClaimRequest, epoch: u64, answer: Vec<Value>) -> Result<Claim, Undecided> {
     let mut parts = answer.into_iter();
     let mut next = || parts.next().unwrap_or(Value::Nil);
     let code: String = read(next()).unwrap_or_default();
     if !code.is_empty() {
-        return Err(Rejection::from_code(&code).unwrap_or(Rejection::NotReady));
+        return Err(Rejection::from_code(&code).unwrap_or(Rejection::NotReady).into());
     }
     let (version, prize, slots): (Option<u64>, Option<u8>, Option<String>) =
         (read(next()), read(next()), read(next()));

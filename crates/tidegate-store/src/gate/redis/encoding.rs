@@ -27,40 +27,84 @@ pub(super) fn door_word(door: Door) -> &'static str {
     }
 }
 
-/// The arguments that install one shard of a pool.
-pub(super) fn install_args(seed: &Seed, shard: usize, shards: usize) -> Result<Vec<Vec<u8>>, RedisError> {
-    let packed =
-        |error: &str| RedisError::from((ErrorKind::Client, "a seed cannot be packed", error.to_owned()));
-    let ours = |slot: &Slot| (*slot as usize - 1) % shards == shard;
-    let taken: Vec<Slot> = seed.taken.iter().copied().filter(ours).collect();
-    let users = seed.users.iter().filter(|(user, _)| shard_of(*user, shards) == shard);
-    let users: Vec<(String, u32)> = users.map(|(user, units)| (user.raw().to_string(), *units)).collect();
-    let mut args = vec![
-        arg("install"),
-        arg(seed.epoch),
-        arg(door_word(seed.door)),
-        arg(seed.top),
-        arg(seed.applied),
-        arg(shard),
-        arg(shards),
-        msgpack::slots(&taken).ok_or_else(|| packed("too many slots"))?,
-        msgpack::users(&users).ok_or_else(|| packed("too many users"))?,
-    ];
-    let Some(prizes) = &seed.prizes else {
-        args.extend([const { Vec::new() }; 5]);
-        return Ok(args);
-    };
-    let list = |numbers: &mut dyn Iterator<Item = u32>| {
-        numbers.map(|number| number.to_string()).collect::<Vec<_>>().join(",").into_bytes()
-    };
-    args.extend([
-        arg(prizes.draw.strategy.as_str()),
-        prizes.draw.seed.to_vec(),
-        list(&mut prizes.draw.prizes.iter().map(|prize| prize.odds)),
-        list(&mut prizes.draw.prizes.iter().zip(&prizes.taken).map(|(prize, taken)| prize.stock - taken)),
-        Dealer::new(&prizes.draw, prizes.seats).deck().to_vec(),
-    ]);
-    Ok(args)
+pub(super) fn read_door(word: &str) -> Door {
+    match word {
+        "open" => Door::Open,
+        "paused" => Door::Paused,
+        _ => Door::Closed,
+    }
+}
+
+/// What one shard is built from, in pieces that a script takes in quickly.
+pub(super) struct SeedParts<'a> {
+    seed: &'a Seed,
+    shard: usize,
+    shards: usize,
+    taken: Vec<Slot>,
+    users: Vec<(String, u32)>,
+}
+
+type Args = Vec<Vec<u8>>;
+
+impl<'a> SeedParts<'a> {
+    pub(super) fn of(seed: &'a Seed, shard: usize, shards: usize) -> Self {
+        let ours = |slot: &Slot| (*slot as usize - 1) % shards == shard;
+        let users = seed.users.iter().filter(|(user, _)| shard_of(*user, shards) == shard);
+        Self {
+            seed,
+            shard,
+            shards,
+            taken: seed.taken.iter().copied().filter(ours).collect(),
+            users: users.map(|(user, units)| (user.raw().to_string(), *units)).collect(),
+        }
+    }
+
+    pub(super) fn build(&self) -> Args {
+        vec![arg("build"), arg(self.seed.epoch), arg(self.shard)]
+    }
+
+    pub(super) fn pieces(&self, most: usize) -> impl Iterator<Item = Result<Args, RedisError>> {
+        let packed = || RedisError::from((ErrorKind::Client, "a seed cannot be packed"));
+        let epoch = arg(self.seed.epoch);
+        let (taken_epoch, shards) = (epoch.clone(), arg(self.shards));
+        let taken = self.taken.chunks(most).map(move |some| {
+            let some = msgpack::slots(some).ok_or_else(packed)?;
+            Ok(vec![arg("slots"), taken_epoch.clone(), shards.clone(), some])
+        });
+        let users = self.users.chunks(most).map(move |some| {
+            let some = msgpack::users(some).ok_or_else(packed)?;
+            Ok(vec![arg("users"), epoch.clone(), some])
+        });
+        taken.chain(users)
+    }
+
+    pub(super) fn install(&self) -> Args {
+        let seed = self.seed;
+        let mut args = vec![
+            arg("install"),
+            arg(seed.epoch),
+            arg(door_word(seed.door)),
+            arg(seed.top),
+            arg(seed.applied),
+            arg(self.shards),
+        ];
+        let Some(prizes) = &seed.prizes else {
+            args.extend([const { Vec::new() }; 5]);
+            return args;
+        };
+        let list = |numbers: &mut dyn Iterator<Item = u32>| {
+            numbers.map(|number| number.to_string()).collect::<Vec<_>>().join(",").into_bytes()
+        };
+        let left = prizes.draw.prizes.iter().zip(&prizes.taken);
+        args.extend([
+            arg(prizes.draw.strategy.as_str()),
+            prizes.draw.seed.to_vec(),
+            list(&mut prizes.draw.prizes.iter().map(|prize| prize.odds)),
+            list(&mut left.map(|(prize, taken)| prize.stock.saturating_sub(*taken))),
+            Dealer::new(&prizes.draw, prizes.seats).deck().to_vec(),
+        ]);
+        args
+    }
 }
 
 /// The two lists of a seed in MessagePack, which the server reads in one go.

@@ -2,7 +2,9 @@
 --
 -- A pool is split over shards, each a set of keys like these. Slot n belongs to shard (n - 1) mod shards until it is moved.
 --
--- KEYS  1 pool      hash: epoch version door top next applied shards, passes (last spent returned), a draw's table
+-- KEYS  1 pool      hash: epoch version door top next applied shards, units on their way (queued to the ledger, moving to
+--                  another shard), passes (last spent returned), a draw's table; "building" instead of an epoch until it
+--                  is all there
 --       2 returned  sorted set: free slots below next
 --       3 users     hash: units held, by user
 --       4 passes    hash: the outstanding pass of each user, "number expires"
@@ -11,9 +13,11 @@
 --       7 deck      string: a deck's prize behind every seat, one byte each
 --       8 leaving   hash: slots on their way to another shard, "epoch target slots", by transfer
 --       9 arrived   set: transfers that have arrived here
+--      10 queued    hash: the intake's entry of each claim that is not recorded
 -- ARGV  1 operation, then its own. Users and ids are strings: a Lua number has 53 bits.
 
-local POOL, RETURNED, USERS, PASSES, ISSUED, INTAKE, DECK, LEAVING, ARRIVED = unpack(KEYS)
+local POOL, RETURNED, USERS, PASSES, ISSUED, INTAKE, DECK, LEAVING, ARRIVED, QUEUED = unpack(KEYS)
+local CLOSED_KEPT_S = 7 * 24 * 3600
 local ODDS_TOTAL = 1000000000
 
 -- SHA-256, for a draw's outcomes. The server offers SHA-1 only.
@@ -167,13 +171,14 @@ end
 -- The pool.
 
 local function pool()
-  local values = redis.call("HMGET", POOL, "epoch", "version", "door", "top", "next", "applied", "shards")
+  local values =
+    redis.call("HMGET", POOL, "epoch", "version", "door", "top", "next", "applied", "shards", "queued", "moving")
   if not values[1] then
     return nil
   end
   local read = { epoch = tonumber(values[1]), version = tonumber(values[2]), door = values[3] }
   read.top, read.next, read.applied = tonumber(values[4]), tonumber(values[5]), tonumber(values[6])
-  read.shards = tonumber(values[7])
+  read.shards, read.queued, read.moving = tonumber(values[7]), tonumber(values[8]), tonumber(values[9])
   read.returned = redis.call("ZCARD", RETURNED)
   return read
 end
@@ -188,7 +193,8 @@ local function free(p)
 end
 
 local function write(p)
-  redis.call("HSET", POOL, "version", p.version, "door", p.door, "top", p.top, "next", p.next, "applied", p.applied)
+  redis.call("HSET", POOL, "version", p.version, "door", p.door, "top", p.top, "next", p.next, "applied", p.applied,
+    "queued", p.queued, "moving", p.moving)
 end
 
 local function take_lowest(p)
@@ -271,27 +277,57 @@ end
 
 local operations = {}
 
--- epoch door top applied, which shard of how many, its taken slots, its users and their units, and the draw.
-function operations.install(epoch, door, top, applied, shard, shards, taken, users, strategy, seed, odds, left, deck)
-  -- A seed that comes late or twice must not bring back what was sold since.
-  if tonumber(redis.call("HGET", POOL, "epoch") or -1) >= tonumber(epoch) then
+-- A seed comes in pieces, since a script must not take long: `build` clears the place, `slots` and `users` fill it, `install`
+-- makes it the pool. Until then there is none. A seed that comes late or twice must not bring back what was sold since.
+function operations.build(epoch, shard)
+  local known = redis.call("HMGET", POOL, "epoch", "building")
+  if tonumber(known[1] or -1) >= tonumber(epoch) or tonumber(known[2] or -1) > tonumber(epoch) then
     return redis.status_reply("OLD")
   end
-  redis.call("DEL", POOL, RETURNED, USERS, PASSES, ISSUED, DECK, LEAVING, ARRIVED)
-  shards = tonumber(shards)
-  local expected = tonumber(shard) + 1
+  redis.call("UNLINK", POOL, RETURNED, USERS, PASSES, ISSUED, DECK, LEAVING, ARRIVED, QUEUED)
+  redis.call("HSET", POOL, "building", epoch, "expected", tonumber(shard) + 1)
+  redis.call("PERSIST", INTAKE)
+  return redis.status_reply("OK")
+end
+
+local function is_building(epoch)
+  return redis.call("HGET", POOL, "building") == epoch
+end
+
+-- Slots that are taken, rising; those between them are free.
+function operations.slots(epoch, shards, taken)
+  if not is_building(epoch) then
+    return redis.status_reply("OLD")
+  end
+  local expected = tonumber(redis.call("HGET", POOL, "expected"))
   for _, slot in ipairs(cmsgpack.unpack(taken)) do
-    for gap = expected, slot - 1, shards do
+    for gap = expected, slot - 1, tonumber(shards) do
       redis.call("ZADD", RETURNED, gap, gap)
     end
-    expected = slot + shards
+    expected = slot + tonumber(shards)
+  end
+  redis.call("HSET", POOL, "expected", expected)
+  return redis.status_reply("OK")
+end
+
+-- Users and their units.
+function operations.users(epoch, users)
+  if not is_building(epoch) then
+    return redis.status_reply("OLD")
   end
   local list = cmsgpack.unpack(users)
   for i = 1, #list, 2 do
     redis.call("HSET", USERS, list[i], list[i + 1])
   end
-  redis.call("HSET", POOL, "epoch", epoch, "version", 0, "door", door, "top", top, "next", expected, "applied", applied,
-    "shards", shards, "last", 0, "spent", 0, "returned", 0)
+  return redis.status_reply("OK")
+end
+
+-- epoch door top applied, over how many shards, and the draw.
+function operations.install(epoch, door, top, applied, shards, strategy, seed, odds, left, deck)
+  if not is_building(epoch) then
+    return redis.status_reply("OLD")
+  end
+  local expected = redis.call("HGET", POOL, "expected")
   if strategy ~= "" then
     odds, left = split(odds), split(left)
     redis.call("HSET", POOL, "strategy", strategy, "seed", seed, "prizes", #odds)
@@ -302,10 +338,13 @@ function operations.install(epoch, door, top, applied, shard, shards, taken, use
       redis.call("SET", DECK, deck)
     end
   end
+  redis.call("HDEL", POOL, "building", "expected")
+  redis.call("HSET", POOL, "epoch", epoch, "version", 0, "door", door, "top", top, "next", expected, "applied", applied,
+    "shards", shards, "last", 0, "spent", 0, "returned", 0, "queued", 0, "moving", 0)
   return redis.status_reply("OK")
 end
 
--- Who calls and the number of this call, the caller's last epoch and version, then claims of eight arguments: user quantity
+-- Who calls and the number of this call, the caller's last epoch and version, then claims of nine arguments: id user quantity
 -- limit pass now play client_seed entry. A call that is sent again, because its answer was lost, gets the answer it had.
 function operations.claim(node, call, seen_epoch, seen_version, ...)
   local p = pool()
@@ -322,8 +361,8 @@ function operations.claim(node, call, seen_epoch, seen_version, ...)
     return false
   end
   local args, answers = { ... }, {}
-  for at = 1, #args, 8 do
-    local user, quantity, limit, pass, now, play, client_seed, entry = unpack(args, at, at + 7)
+  for at = 1, #args, 9 do
+    local id, user, quantity, limit, pass, now, play, client_seed, entry = unpack(args, at, at + 8)
     if play == "1" and not dealer then
       dealer = read_dealer()
     end
@@ -332,12 +371,14 @@ function operations.claim(node, call, seen_epoch, seen_version, ...)
       answers[#answers + 1] = { code }
     else
       local list = table.concat(slots, ",")
-      redis.call("XADD", INTAKE, "*", "c", entry, "e", p.epoch, "v", p.version, "s", list, "p", prize)
+      local place = redis.call("XADD", INTAKE, "*", "c", entry, "e", p.epoch, "v", p.version, "s", list, "p", prize)
+      redis.call("HSET", QUEUED, id, place)
+      p.queued = p.queued + #slots
       answers[#answers + 1] = { "", p.version, prize, list }
     end
   end
   write(p)
-  local answer = { p.epoch, p.version, answers }
+  local answer = { p.epoch, p.version, free(p) + p.moving, answers }
   redis.call("HSET", POOL, "answer:" .. node, cmsgpack.pack(call, answer))
   return answer
 end
@@ -385,15 +426,27 @@ function operations.pass(user, factor, stock, limit, now, expires)
   return { "", p.epoch, tostring(number), tonumber(expires) }
 end
 
--- Gives a claim back that reached no ledger and never will.
-function operations.undo(epoch, user, slots, prize)
-  local p = pool()
-  if p and p.epoch == tonumber(epoch) then
-    give_back(p, user, split(slots), tonumber(prize))
-    p.version = p.version + 1
-    write(p)
+-- Entries that the ledger has, of four arguments: entry id epoch units. They are deleted, each once.
+function operations.done(group, ...)
+  local p, args = pool(), { ... }
+  for at = 1, #args, 4 do
+    local place, id, epoch, units = unpack(args, at, at + 3)
+    redis.call("XACK", INTAKE, group, place)
+    if redis.call("XDEL", INTAKE, place) == 1 and p and p.epoch == tonumber(epoch) then
+      p.queued = p.queued - tonumber(units)
+    end
+    redis.call("HDEL", QUEUED, id)
   end
-  return redis.status_reply("OK")
+  if p then
+    redis.call("HSET", POOL, "queued", p.queued)
+  end
+  return redis.call("XLEN", INTAKE)
+end
+
+-- The entry of a claim that is not recorded.
+function operations.queued(id)
+  local place = redis.call("HGET", QUEUED, id)
+  return place and redis.call("XRANGE", INTAKE, place, place)
 end
 
 -- Log entries of six arguments: seq kind top user slots prize. Gives the last that is taken in.
@@ -426,9 +479,9 @@ function operations.follow(...)
   return p.applied
 end
 
-function operations.withdraw(units)
+function operations.withdraw(epoch, units)
   local p = pool()
-  if not p then
+  if not p or p.epoch ~= tonumber(epoch) then
     return false
   end
   units = tonumber(units)
@@ -450,9 +503,9 @@ function operations.withdraw(units)
   return { p.top, cut + #slots, table.concat(slots, ",") }
 end
 
-function operations.put_back(units, slots)
+function operations.put_back(epoch, units, slots)
   local p = pool()
-  if p then
+  if p and p.epoch == tonumber(epoch) then
     slots = split(slots)
     p.top = p.top + tonumber(units) - #slots
     for _, slot in ipairs(slots) do
@@ -469,6 +522,14 @@ function operations.door(door)
   if p then
     p.door, p.version = door, p.version + 1
     write(p)
+    for _, key in ipairs(KEYS) do
+      -- Whoever comes late still finds it closed; then it is forgotten.
+      if door == "closed" and key ~= INTAKE then
+        redis.call("EXPIRE", key, CLOSED_KEPT_S)
+      else
+        redis.call("PERSIST", key)
+      end
+    end
   end
   return redis.status_reply("OK")
 end
@@ -491,7 +552,7 @@ function operations.leave(id, target, most)
   end
   local transfer = p.epoch .. " " .. target .. " " .. table.concat(slots, ",")
   redis.call("HSET", LEAVING, id, transfer)
-  p.version = p.version + 1
+  p.version, p.moving = p.version + 1, p.moving + #slots
   write(p)
   return transfer
 end
@@ -513,6 +574,11 @@ function operations.arrive(id, epoch, slots)
 end
 
 function operations.left(id)
+  local p, transfer = pool(), redis.call("HGET", LEAVING, id)
+  if p and transfer then
+    p.moving = p.moving - #split(transfer:match("^%d+ %d+ (.*)$"))
+    write(p)
+  end
   return redis.call("HDEL", LEAVING, id)
 end
 
@@ -523,7 +589,16 @@ end
 
 function operations.figures()
   local p = pool()
-  return p and { p.epoch, p.version, free(p), p.applied, redis.call("HLEN", LEAVING) }
+  return p and { p.epoch, p.version, free(p), p.applied, redis.call("HLEN", LEAVING), p.queued, p.moving, p.door }
+end
+
+-- What is left of each of a draw's prizes.
+function operations.prizes()
+  local left = {}
+  for i = 1, tonumber(redis.call("HGET", POOL, "prizes") or 0) do
+    left[i] = tonumber(redis.call("HGET", POOL, "left:" .. i))
+  end
+  return left
 end
 
 -- Over how many shards the pool is split.

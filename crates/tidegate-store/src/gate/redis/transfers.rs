@@ -1,37 +1,80 @@
 //! Units go where they are wanted: a transfer leaves one shard, arrives at another, is acknowledged. Each step can be taken
 //! again by anybody, and "sold out" is said only after all of this.
 
+use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use tidegate_core::{CampaignId, Rejection};
 
-use super::encoding::arg;
-use super::{PoolFigures, PoolLines, RedisGate};
+use super::encoding::{arg, read_door};
+use super::{GateError, PoolFigures, PoolLines, RedisGate};
+
+/// What the script says of a shard.
+type Answer = (u32, u64, u32, u64, u32, u32, u32, String);
 
 /// A shard as one look found it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ShardFigures {
     pub(super) pool: PoolFigures,
-    /// Transfers that have left it and are not known to have arrived.
+    /// Transfers that have left it and are not known to have arrived, and the units in them.
     leaving: u32,
+    moving: u32,
+    /// Units in claims that are not recorded yet.
+    pub(super) queued: u32,
+}
+
+impl PoolLines {
+    /// Takes note of what was seen.
+    fn remember(&self, all: &[ShardFigures]) {
+        for (line, shard) in self.shards.iter().zip(all) {
+            line.saw(shard.pool.epoch.into(), shard.pool.version, shard.pool.free + shard.moving);
+        }
+        if all.iter().any(|shard| shard.pool.free + shard.moving > 0) {
+            self.sold_out.store(false, Ordering::Release);
+        }
+    }
 }
 
 impl RedisGate {
-    async fn figures_of(&self, campaign: CampaignId, shard: usize) -> Option<ShardFigures> {
-        let answer: Option<(u32, u64, u32, u64, u32)> =
-            self.call_or_log(campaign, shard, &[arg("figures")]).await;
-        answer.map(|(epoch, version, free, applied, leaving)| ShardFigures {
-            pool: PoolFigures { epoch, version, free, applied },
-            leaving,
-        })
+    /// `None` if it is not there, or knows less than was seen of it before: then it has forgotten.
+    async fn figures_of(
+        &self,
+        campaign: CampaignId,
+        lines: &PoolLines,
+        shard: usize,
+    ) -> Result<Option<ShardFigures>, GateError> {
+        let seen = lines.shards[shard].seen();
+        let answer: Option<Answer> = self.call(campaign, shard, &[arg("figures")]).await?;
+        let figures =
+            answer.map(|(epoch, version, free, applied, leaving, queued, moving, door)| ShardFigures {
+                pool: PoolFigures { epoch, version, free, applied, door: read_door(&door) },
+                leaving,
+                moving,
+                queued,
+            });
+        Ok(figures.filter(|shard| (u64::from(shard.pool.epoch), shard.pool.version) >= seen))
     }
 
-    pub(super) async fn all_figures(&self, campaign: CampaignId, shards: usize) -> Option<Vec<ShardFigures>> {
-        let mut all = Vec::with_capacity(shards);
-        for shard in 0..shards {
-            all.push(self.figures_of(campaign, shard).await?);
+    /// `None` if a shard has forgotten.
+    pub(super) async fn all_figures(
+        &self,
+        campaign: CampaignId,
+        lines: &PoolLines,
+    ) -> Result<Option<Vec<ShardFigures>>, GateError> {
+        let mut all = Vec::with_capacity(lines.shards.len());
+        for shard in 0..lines.shards.len() {
+            match self.figures_of(campaign, lines, shard).await? {
+                Some(figures) => all.push(figures),
+                None => return Ok(None),
+            }
         }
-        Some(all)
+        lines.remember(&all);
+        Ok(Some(all))
+    }
+
+    /// The same where trouble and forgetting are all one.
+    async fn look(&self, campaign: CampaignId, lines: &PoolLines) -> Result<Vec<ShardFigures>, Rejection> {
+        self.all_figures(campaign, lines).await.ok().flatten().ok_or(Rejection::NotReady)
     }
 
     /// Brings units to a shard that has fewer than `needed`: finishes transfers that somebody left half-done, or takes half
@@ -62,7 +105,7 @@ impl RedisGate {
         to: usize,
         needed: u32,
     ) -> Result<(), Rejection> {
-        let all = self.all_figures(campaign, lines.shards.len()).await.ok_or(Rejection::NotReady)?;
+        let all = self.look(campaign, lines).await?;
         let here = all[to].pool.free;
         if here >= needed {
             return Ok(());
@@ -80,8 +123,13 @@ impl RedisGate {
         if all.iter().map(|shard| shard.pool.free).sum::<u32>() < needed {
             // A unit may have moved from a shard not looked at yet to one looked at before: only if nothing has changed is
             // it sure that there is none.
-            let again = self.all_figures(campaign, lines.shards.len()).await.ok_or(Rejection::NotReady)?;
-            return Err(if again == all { Rejection::SoldOut } else { Rejection::Busy });
+            let again = self.look(campaign, lines).await?;
+            if again != all {
+                return Err(Rejection::Busy);
+            }
+            let nothing = all.iter().all(|shard| shard.pool.free == 0);
+            lines.sold_out.store(nothing, Ordering::Release);
+            return Err(Rejection::SoldOut);
         }
         let others = all.iter().enumerate().filter(|(shard, _)| *shard != to);
         let (from, richest) = others.max_by_key(|(_, shard)| shard.pool.free).ok_or(Rejection::NotReady)?;
@@ -89,8 +137,8 @@ impl RedisGate {
         // A transfer raises the version of the shard it leaves, so no other has this name.
         let id = format!("{from}-{}-{}-{}", richest.pool.epoch, richest.pool.version, self.node);
         let args = [arg("leave"), arg(&id), arg(to), arg(units)];
-        let left: Option<String> = self.call_or_log(campaign, from, &args).await;
-        let transfer = left.ok_or(Rejection::NotReady)?;
+        let left: Result<Option<String>, _> = self.call(campaign, from, &args).await;
+        let transfer = left.ok().flatten().ok_or(Rejection::NotReady)?;
         if !transfer.is_empty() && !self.arrive(campaign, from, &id, &transfer).await {
             return Err(Rejection::Busy);
         }
@@ -105,16 +153,17 @@ impl RedisGate {
         };
         let Ok(to) = to.parse() else { return false };
         let args = [arg("arrive"), arg(id), arg(epoch), arg(slots)];
-        let arrived: u32 = self.call_or_log(campaign, to, &args).await;
-        if arrived == 1 {
-            self.call_or_log::<u32>(campaign, from, &[arg("left"), arg(id)]).await;
+        let arrived = self.call::<u32>(campaign, to, &args).await.is_ok_and(|arrived| arrived == 1);
+        if arrived {
+            // What is not acknowledged now is by whoever finds it.
+            let _ = self.call::<u32>(campaign, from, &[arg("left"), arg(id)]).await;
         }
-        arrived == 1
+        arrived
     }
 
     async fn finish_transfers(&self, campaign: CampaignId, from: usize) -> bool {
-        let leaving: std::collections::HashMap<String, String> =
-            self.call_or_log(campaign, from, &[arg("leaving")]).await;
+        let leaving = self.call(campaign, from, &[arg("leaving")]).await;
+        let leaving: std::collections::HashMap<String, String> = leaving.unwrap_or_default();
         let mut finished = false;
         for (id, transfer) in leaving {
             finished |= self.arrive(campaign, from, &id, &transfer).await;

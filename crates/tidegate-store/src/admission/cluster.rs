@@ -1,0 +1,286 @@
+//! Admission on many nodes: the gate and its streams on Redis or Valkey, shared by all of them.
+//!
+//! A node keeps the claims it has taken until it knows what became of them, whoever recorded them: from its own recorder, by
+//! a message from the node that recorded them, or by asking the ledger, since messages can be lost. What always holds: nobody
+//! hears of an order before the ledger has committed it; a claim that the gate's server has lost is told to be lost.
+
+mod news;
+mod pending;
+mod readers;
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use hashbrown::HashSet;
+use parking_lot::Mutex;
+use tidegate_core::{Campaign, CampaignId, Claim, ClaimId, ClaimRequest, UserId};
+use tokio::sync::{Notify, OnceCell, mpsc};
+
+pub use self::news::News;
+use self::pending::{Outcome, Pending};
+use self::readers::Readers;
+use super::{Kept, NotTaken, Now, Taken};
+use crate::gate::GateError;
+use crate::gate::redis::{RedisGate, Undecided};
+use crate::intake::stream::read_entry;
+use crate::intake::{AppendError, Unrecorded};
+use crate::ledger::sql::SqlLedger;
+use crate::ledger::{LedgerError, Recorded};
+use crate::recorder::Listener;
+use crate::redis_link::Link;
+
+/// How often the ledger is asked about claims whose outcome nobody told.
+const ASK_EVERY: Duration = Duration::from_millis(250);
+/// How often it is looked whether everything of a campaign is recorded.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+
+#[derive(Clone, Debug)]
+pub struct ClusterOptions {
+    /// One server, or several of a cluster, with commas.
+    pub urls: String,
+    /// Comes before every key and channel.
+    pub prefix: String,
+    /// Unique among all processes there ever were.
+    pub node: String,
+    /// What this node's ids carry; unique among those that run.
+    pub number: u16,
+    /// Claims whose outcome is not known; beyond that, claims are refused.
+    pub max_pending: usize,
+}
+
+#[derive(Debug)]
+pub struct Cluster(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    gate: Arc<RedisGate>,
+    options: ClusterOptions,
+    pending: Pending,
+    readers: Readers,
+    /// Pools the ledger has caught out: somebody else held what they gave.
+    distrusted: Mutex<HashSet<CampaignId>>,
+    /// Told when a pool had better be looked at now.
+    attention: Arc<Notify>,
+    ledger: OnceCell<Arc<SqlLedger>>,
+}
+
+impl Cluster {
+    /// Connects; gives also what other nodes tell.
+    pub async fn open(options: ClusterOptions) -> Result<(Self, mpsc::UnboundedReceiver<News>), GateError> {
+        let link = Link::open(&options.urls).await?;
+        link.check().await?;
+        let gate = Arc::new(RedisGate::new(link, options.prefix.clone(), options.node.clone()));
+        let (sender, news) = mpsc::unbounded_channel();
+        let shared = Arc::new(Shared {
+            gate,
+            pending: Pending::new(options.max_pending),
+            readers: Readers::default(),
+            distrusted: Mutex::default(),
+            attention: Arc::new(Notify::new()),
+            ledger: OnceCell::new(),
+            options,
+        });
+        tokio::spawn(news::listen(Arc::downgrade(&shared), sender));
+        Ok((Self(shared), news))
+    }
+
+    pub(super) fn gate(&self) -> &RedisGate {
+        &self.0.gate
+    }
+
+    pub(super) async fn start(&self, ledger: Arc<SqlLedger>, listener: Arc<dyn Listener>, now: Now) {
+        if self.0.ledger.set(ledger.clone()).is_err() {
+            return;
+        }
+        let outcomes = Arc::new(Outcomes { shared: self.0.clone(), outer: listener });
+        self.0.readers.start(ledger, outcomes, now).await;
+        tokio::spawn(ask_the_ledger(Arc::downgrade(&self.0)));
+    }
+
+    pub(super) async fn stop(&self, within: Duration) {
+        let begun = Instant::now();
+        while !self.0.pending.is_empty() && begun.elapsed() < within {
+            tokio::time::sleep(LOOK_EVERY).await;
+        }
+        if !self.0.pending.is_empty() {
+            tracing::warn!("not everything could be recorded; other nodes will");
+        }
+        self.0.readers.stop();
+    }
+
+    /// These campaigns may have claims that are to be recorded: each gets its readers, and others lose theirs.
+    pub async fn keep(&self, campaigns: &[Campaign]) -> Result<(), LedgerError> {
+        self.0.readers.keep(&self.0.gate, &self.0.options.node, campaigns).await
+    }
+
+    pub(super) async fn claim(&self, request: ClaimRequest) -> Result<Taken, NotTaken> {
+        let (id, campaign) = (request.id, request.campaign);
+        // Known before it is asked for: its outcome may come before the answer.
+        let done = self.0.pending.expect(id);
+        match self.gate().decide(request).await {
+            Ok(claim) => {
+                let claim = Arc::new(claim);
+                self.0.pending.taken(&claim);
+                self.0.readers.expect_claims(campaign);
+                Ok(Taken { kept: Kept { claim: claim.clone(), done }, claim })
+            }
+            Err(Undecided::Refused(rejection)) => {
+                self.0.pending.forget(id);
+                if rejection == tidegate_core::Rejection::NotReady {
+                    self.0.attention.notify_one();
+                }
+                Err(rejection.into())
+            }
+            Err(Undecided::Unknown(why)) => {
+                self.0.pending.forget(id);
+                self.0.attention.notify_one();
+                Err(NotTaken::NotKept(AppendError::Failed(why)))
+            }
+        }
+    }
+
+    pub(super) fn check(&self) -> Result<(), AppendError> {
+        if self.0.pending.is_full() { Err(AppendError::Full) } else { Ok(()) }
+    }
+
+    pub(super) fn depth(&self) -> usize {
+        self.0.readers.depth()
+    }
+
+    pub(super) fn of_buyer(&self, user: UserId) -> Vec<Unrecorded> {
+        self.0.pending.of_buyer(user)
+    }
+
+    /// A claim that is not recorded: this node's, or one in a stream that is not empty.
+    pub(super) async fn find(&self, user: UserId, id: ClaimId) -> Option<Unrecorded> {
+        if let Some(claim) = self.0.pending.find(user, id) {
+            return Some(Unrecorded { claim, durable: false });
+        }
+        for campaign in self.0.readers.waiting() {
+            let found = self.gate().queued(campaign, user, id).await.ok().flatten();
+            let claim = found.and_then(|entry| read_entry(&entry).ok()).filter(|claim| claim.user == user);
+            if let Some(claim) = claim {
+                return Some(Unrecorded { claim: Arc::new(claim), durable: false });
+            }
+        }
+        None
+    }
+
+    pub(super) async fn prizes_left(&self, campaign: CampaignId) -> Option<Vec<u32>> {
+        self.gate().prizes_left(campaign).await.ok().filter(|left| !left.is_empty())
+    }
+
+    pub(super) async fn drained(&self, campaign: CampaignId, within: Duration) -> bool {
+        let begun = Instant::now();
+        while begun.elapsed() < within {
+            if matches!(self.gate().queued_units(campaign).await, Ok(0)) {
+                return true;
+            }
+            tokio::time::sleep(LOOK_EVERY).await;
+        }
+        false
+    }
+
+    /// Whether the ledger caught this pool out since it was last asked.
+    pub fn was_caught_out(&self, campaign: CampaignId) -> bool {
+        self.0.distrusted.lock().remove(&campaign)
+    }
+
+    /// Told when a pool had better be looked at now.
+    pub fn attention(&self) -> Arc<Notify> {
+        self.0.attention.clone()
+    }
+
+    /// A new epoch has begun: claims of earlier ones that this node waits for are recorded as lost, if they are not orders
+    /// by now.
+    pub async fn began(&self, campaign: CampaignId, epoch: u32) -> Result<(), LedgerError> {
+        let Some(ledger) = self.0.ledger.get() else { return Ok(()) };
+        let old = self.0.pending.before(campaign, epoch);
+        if old.is_empty() {
+            return Ok(());
+        }
+        let now = old.iter().map(|claim| claim.created_at).max().unwrap_or_default();
+        let outcomes = ledger.record_unplaced(old.clone(), now).await?;
+        for (claim, outcome) in old.iter().zip(outcomes) {
+            self.0.settle(claim, outcome);
+        }
+        Ok(())
+    }
+
+    /// Tells all nodes, this one included.
+    pub async fn tell(&self, news: &News) {
+        if let Err(error) = news::publish(&self.0, news).await {
+            // They look for themselves twice a second.
+            tracing::debug!(%error, "news could not be told");
+        }
+    }
+
+    /// Whether the servers answer.
+    pub async fn ping(&self) -> Result<(), GateError> {
+        Ok(self.gate().link().check().await?)
+    }
+
+    pub fn link(&self) -> Link {
+        self.gate().link().clone()
+    }
+}
+
+impl Shared {
+    /// Wakes whoever waits here. What was recorded before may have been rejected then: the ledger is asked.
+    fn settle(&self, claim: &Claim, outcome: Recorded) {
+        match outcome {
+            Recorded::Known => self.pending.ask_about(claim.id),
+            outcome => self.pending.settle(claim.id, outcome.rejection()),
+        }
+    }
+}
+
+/// Hears from this node's recorders.
+struct Outcomes {
+    shared: Arc<Shared>,
+    outer: Arc<dyn Listener>,
+}
+
+impl Listener for Outcomes {
+    fn recorded(&self, claims: &[Arc<Claim>], outcomes: &[Recorded]) {
+        let mut elsewhere: Vec<(u16, Outcome)> = Vec::new();
+        for (claim, outcome) in claims.iter().zip(outcomes) {
+            if *outcome == Recorded::Conflict {
+                self.shared.distrusted.lock().insert(claim.campaign);
+                self.shared.attention.notify_one();
+            }
+            if claim.id.node() == self.shared.options.number {
+                self.shared.settle(claim, *outcome);
+            } else if *outcome != Recorded::Known {
+                elsewhere.push((claim.id.node(), Outcome { id: claim.id, rejection: outcome.rejection() }));
+            }
+        }
+        if !elsewhere.is_empty() {
+            let shared = self.shared.clone();
+            tokio::spawn(async move { news::tell_outcomes(&shared, elsewhere).await });
+        }
+        self.outer.recorded(claims, outcomes);
+    }
+
+    fn failing(&self, error: &LedgerError) {
+        self.outer.failing(error);
+    }
+}
+
+/// Messages can be lost: the ledger knows.
+async fn ask_the_ledger(shared: std::sync::Weak<Shared>) {
+    loop {
+        tokio::time::sleep(ASK_EVERY).await;
+        let Some(shared) = shared.upgrade() else { return };
+        let asked = shared.pending.overdue(ASK_EVERY);
+        let Some(ledger) = shared.ledger.get().filter(|_| !asked.is_empty()) else { continue };
+        match ledger.outcomes_of(asked).await {
+            Ok(outcomes) => {
+                for (id, rejection) in outcomes {
+                    shared.pending.settle(id, rejection);
+                }
+            }
+            Err(error) => tracing::debug!(%error, "what became of claims is asked again"),
+        }
+    }
+}

@@ -1,0 +1,125 @@
+//! The claims of this node whose outcome is not known yet, and who waits for it.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use hashbrown::HashMap;
+use parking_lot::Mutex;
+use tidegate_core::{CampaignId, Claim, ClaimId, Rejection, UserId};
+use tokio::sync::oneshot;
+
+use crate::intake::{AppendError, Unrecorded};
+
+/// Asked about at once.
+const MOST_ASKED: usize = 2000;
+/// A claim that was never taken, because whoever asked hung up, is forgotten after this.
+const FORGET_AFTER: Duration = Duration::from_secs(60);
+
+/// What became of a claim.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Outcome {
+    pub(super) id: ClaimId,
+    pub(super) rejection: Option<Rejection>,
+}
+
+#[derive(Debug)]
+struct Waiter {
+    done: oneshot::Sender<Result<(), AppendError>>,
+    /// Once it is taken.
+    claim: Option<Arc<Claim>>,
+    since: Instant,
+    /// When the ledger is asked about it.
+    ask_at: Instant,
+}
+
+#[derive(Debug)]
+pub(super) struct Pending {
+    waiters: Mutex<HashMap<ClaimId, Waiter>>,
+    most: usize,
+}
+
+impl Pending {
+    pub(super) fn new(most: usize) -> Self {
+        Self { waiters: Mutex::default(), most }
+    }
+
+    /// Listens for the outcome of a claim that is about to be made.
+    pub(super) fn expect(&self, id: ClaimId) -> oneshot::Receiver<Result<(), AppendError>> {
+        let (done, outcome) = oneshot::channel();
+        let now = Instant::now();
+        self.waiters.lock().insert(id, Waiter { done, claim: None, since: now, ask_at: now });
+        outcome
+    }
+
+    pub(super) fn taken(&self, claim: &Arc<Claim>) {
+        if let Some(waiter) = self.waiters.lock().get_mut(&claim.id) {
+            waiter.claim = Some(claim.clone());
+        }
+    }
+
+    pub(super) fn forget(&self, id: ClaimId) {
+        self.waiters.lock().remove(&id);
+    }
+
+    /// Nobody has to wait for it any longer.
+    pub(super) fn settle(&self, id: ClaimId, rejection: Option<Rejection>) {
+        let waiter = self.waiters.lock().remove(&id);
+        if let Some(waiter) = waiter {
+            // Whoever asked may be gone.
+            let _ = waiter.done.send(rejection.map_or(Ok(()), |why| Err(AppendError::Rejected(why))));
+        }
+    }
+
+    /// It is in the ledger; as what is to be asked soon.
+    pub(super) fn ask_about(&self, id: ClaimId) {
+        if let Some(waiter) = self.waiters.lock().get_mut(&id) {
+            waiter.ask_at = waiter.since;
+        }
+    }
+
+    /// Those nobody has said anything about for a while; they are asked about less and less often.
+    pub(super) fn overdue(&self, after: Duration) -> Vec<ClaimId> {
+        let mut waiters = self.waiters.lock();
+        waiters.retain(|_, waiter| waiter.claim.is_some() || waiter.since.elapsed() < FORGET_AFTER);
+        let now = Instant::now();
+        let due = waiters.iter_mut().filter(|(_, waiter)| waiter.ask_at + after <= now).take(MOST_ASKED);
+        due.map(|(id, waiter)| {
+            waiter.ask_at = now;
+            *id
+        })
+        .collect()
+    }
+
+    pub(super) fn find(&self, user: UserId, id: ClaimId) -> Option<Arc<Claim>> {
+        let claim = self.waiters.lock().get(&id)?.claim.clone();
+        claim.filter(|claim| claim.user == user)
+    }
+
+    pub(super) fn of_buyer(&self, user: UserId) -> Vec<Unrecorded> {
+        let waiters = self.waiters.lock();
+        let theirs = waiters.values().filter_map(|waiter| waiter.claim.as_ref());
+        theirs
+            .filter(|claim| claim.user == user)
+            .map(|claim| Unrecorded { claim: claim.clone(), durable: false })
+            .collect()
+    }
+
+    /// Claims of earlier epochs.
+    pub(super) fn before(&self, campaign: CampaignId, epoch: u32) -> Vec<Arc<Claim>> {
+        let waiters = self.waiters.lock();
+        let theirs = waiters.values().filter_map(|waiter| waiter.claim.as_ref());
+        theirs
+            .filter(|claim| claim.campaign == campaign && claim.epoch < epoch)
+            .take(MOST_ASKED)
+            .cloned()
+            .collect()
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.waiters.lock().is_empty()
+    }
+
+    pub(super) fn is_full(&self) -> bool {
+        self.waiters.lock().len() >= self.most
+    }
+}

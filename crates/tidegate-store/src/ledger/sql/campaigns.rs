@@ -1,0 +1,218 @@
+//! Campaigns: created, edited while a draft, and moved along their lifecycle by compare-and-set.
+
+use tidegate_core::campaign::{Step, StepRefused};
+use tidegate_core::{Campaign, CampaignId, CampaignState, Moment};
+
+use super::SqlLedger;
+use super::dialect::Column;
+use super::engine;
+use super::engine::{Connection, OptionalExtension, Row, Values, params, row};
+use super::events::{Told, tell};
+use super::remembered::remember;
+use super::rows::{campaign, sql};
+use crate::ledger::{Actor, LedgerError, Page, Remember, Tally};
+
+pub(super) fn create(tx: &Connection, campaign: &Campaign, key: Option<Remember>) -> engine::Result<()> {
+    write(tx, campaign)?;
+    remember(tx, key, campaign.id.raw(), 0, campaign.created_at)?;
+    announce(tx, campaign, "created", Actor::Operator, campaign.created_at, None)
+}
+
+/// Inserts or replaces everything but the tally.
+fn write(tx: &Connection, campaign: &Campaign) -> engine::Result<()> {
+    let protect =
+        serde_json::to_string(&campaign.protect).map_err(|error| engine::Error::Broken(error.to_string()))?;
+    let sale = campaign.sale();
+    tx.execute(
+        "INSERT INTO campaign (id, item, price, currency, stock, top, starts_at, ends_at, per_user_limit, pay_within_s,
+                               shards, protect, state, epoch, opened, created_at, updated_at, kind)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18)
+         ON CONFLICT (id) DO UPDATE SET item = ?2, price = ?3, currency = ?4, stock = ?5, top = ?6, starts_at = ?7,
+             ends_at = ?8, per_user_limit = ?9, pay_within_s = ?10, shards = ?11, protect = ?12, state = ?13,
+             epoch = ?14, opened = ?15, updated_at = ?17",
+        params![
+            sql(campaign.id.raw()),
+            sale.map(|sale| sql(sale.item.raw())),
+            sale.map(|sale| sale.price.amount),
+            sale.map(|sale| sale.price.currency.as_str()),
+            campaign.stock,
+            campaign.top,
+            campaign.window.starts_at.millis(),
+            campaign.window.ends_at.millis(),
+            campaign.per_user_limit,
+            sale.map(|sale| sale.pay_within_s),
+            campaign.shards,
+            protect,
+            campaign.state.as_str(),
+            campaign.epoch,
+            campaign.opened,
+            campaign.created_at.millis(),
+            campaign.updated_at.millis(),
+            campaign.kind.noun()
+        ],
+    )?;
+    Ok(())
+}
+
+pub(super) fn by_id(connection: &Connection, id: CampaignId) -> engine::Result<Option<Campaign>> {
+    let mut select = connection.prepare_cached("SELECT * FROM campaign WHERE id = ?")?;
+    select.query_row([sql(id.raw())], |row| campaign(connection, row)).optional()
+}
+
+/// Where others write, too, locks the campaigns' rows: what is read of their stock from now on stays so until the commit.
+/// Whoever changes a campaign's stock, orders or state calls this before looking at any of it.
+pub(super) fn lock(tx: &Connection, campaigns: &[CampaignId]) -> engine::Result<()> {
+    if !tx.is_shared() {
+        return Ok(());
+    }
+    let raw: Vec<i64> = campaigns.iter().map(|campaign| sql(campaign.raw())).collect();
+    let rows: Vec<Values<'_>> = raw.iter().map(|id| row![*id]).collect();
+    tx.query_many(
+        &[Column::int("id")],
+        &rows,
+        // In the order of their ids, so that nobody waits for one who waits for them.
+        "SELECT campaign.id FROM campaign JOIN given ON given.id = campaign.id ORDER BY campaign.id
+         FOR UPDATE OF campaign",
+        |_| Ok(()),
+    )?;
+    Ok(())
+}
+
+/// Tells that a sale or draw was created, published, closed, …
+pub(super) fn announce(
+    tx: &Connection,
+    campaign: &Campaign,
+    what: &str,
+    by: Actor,
+    now: Moment,
+    detail: Option<&str>,
+) -> engine::Result<()> {
+    let kind = format!("{}.{what}", campaign.kind.noun());
+    let told = Told { kind: &kind, campaign: Some(campaign.id), subject: campaign.id.raw(), detail };
+    tell(tx, by, now, told)
+}
+
+/// Replaces a draft's row; `false` if it is no draft any more.
+pub(super) fn put_draft(tx: &Connection, campaign: &Campaign) -> engine::Result<bool> {
+    lock(tx, &[campaign.id])?;
+    let still_draft = by_id(tx, campaign.id)?.is_some_and(|found| found.state == CampaignState::Draft);
+    if still_draft {
+        write(tx, campaign)?;
+        announce(tx, campaign, "edited", Actor::Operator, campaign.updated_at, None)?;
+    }
+    Ok(still_draft)
+}
+
+fn tally(row: &Row<'_>) -> engine::Result<Tally> {
+    Ok(Tally {
+        stock: row.get("stock")?,
+        awaiting_payment: row.get("awaiting")?,
+        paid: row.get("paid")?,
+        returned: row.get("returned")?,
+    })
+}
+
+fn event_of(step: Step) -> &'static str {
+    match step {
+        Step::Submit => "submitted",
+        Step::Approve => "approved",
+        Step::Refuse => "refused",
+        Step::Publish { .. } => "published",
+        Step::Pause => "paused",
+        Step::Resume => "resumed",
+        Step::Close => "closed",
+        Step::Reopen { .. } => "reopened",
+    }
+}
+
+impl SqlLedger {
+    pub async fn campaign(&self, id: CampaignId) -> Result<Option<Campaign>, LedgerError> {
+        self.read(move |connection| by_id(connection, id)).await
+    }
+
+    /// Sales or draws (`noun`), published ones only or all of them; newest first.
+    pub async fn campaigns(
+        &self,
+        noun: &'static str,
+        published: bool,
+        page: Page,
+    ) -> Result<Vec<(Campaign, Tally)>, LedgerError> {
+        let sql_text =
+            "SELECT * FROM campaign WHERE id < ?1 AND kind = ?4 AND (?3 = 0 OR state IN ('live', 'paused', 'closed'))
+                        ORDER BY id DESC LIMIT ?2";
+        self.scan(move |connection| {
+            let before = page.before.map_or(i64::MAX, sql);
+            connection
+                .prepare_cached(sql_text)?
+                .query_map(params![before, page.limit, published, noun], |row| {
+                    Ok((campaign(connection, row)?, tally(row)?))
+                })?
+                .collect()
+        })
+        .await
+    }
+
+    /// Those that are live or paused: the ones a gate is needed for.
+    pub async fn running(&self) -> Result<Vec<Campaign>, LedgerError> {
+        self.read(move |connection| {
+            connection
+                .prepare_cached("SELECT * FROM campaign WHERE state IN ('live', 'paused') ORDER BY ends_at")?
+                .query_map(params![], |row| campaign(connection, row))?
+                .collect()
+        })
+        .await
+    }
+
+    pub async fn tally(&self, id: CampaignId) -> Result<Option<Tally>, LedgerError> {
+        self.read(move |connection| {
+            let mut select = connection
+                .prepare_cached("SELECT stock, awaiting, paid, returned FROM campaign WHERE id = ?")?;
+            select.query_row([sql(id.raw())], tally).optional()
+        })
+        .await
+    }
+
+    /// Takes one step of the lifecycle; `None` if there is no such campaign.
+    pub async fn step(
+        &self,
+        id: CampaignId,
+        step: Step,
+        by: Actor,
+        now: Moment,
+        reason: Option<String>,
+    ) -> Result<Option<Result<Campaign, StepRefused>>, LedgerError> {
+        self.write(move |tx| {
+            lock(tx, &[id])?;
+            let Some(before) = by_id(tx, id)? else { return Ok(None) };
+            let after = match before.step(step, now) {
+                Ok(after) => after,
+                Err(refused) => return Ok(Some(Err(refused))),
+            };
+            write(tx, &after)?;
+            announce(tx, &after, event_of(step), by, now, reason.as_deref())?;
+            Ok(Some(Ok(after)))
+        })
+        .await
+    }
+
+    /// Replaces a draft's terms; `false` if it is no draft any more.
+    pub async fn edit_draft(&self, campaign: Campaign) -> Result<bool, LedgerError> {
+        self.write(move |tx| put_draft(tx, &campaign)).await
+    }
+
+    /// Announces, once, that a campaign's window has begun.
+    pub async fn announce_opening(&self, id: CampaignId, now: Moment) -> Result<bool, LedgerError> {
+        self.write(move |tx| {
+            let changed =
+                tx.execute("UPDATE campaign SET opened = 1 WHERE id = ? AND opened = 0", [sql(id.raw())])?;
+            if changed == 0 {
+                return Ok(false);
+            }
+            if let Some(campaign) = by_id(tx, id)? {
+                announce(tx, &campaign, "opened", Actor::Clock, now, None)?;
+            }
+            Ok(true)
+        })
+        .await
+    }
+}

@@ -1,0 +1,594 @@
+//! One face for both databases: the part of rusqlite that the ledger uses, over SQLite or PostgreSQL.
+//!
+//! Every statement is written once, in words both understand; `dialect` turns what differs. What always holds: a query's
+//! rows are all there before the first is looked at, so that looking at one may ask for others.
+
+use std::cell::RefCell;
+use std::fmt;
+use std::ops::Deref;
+
+use hashbrown::HashMap;
+use postgres::types::{FromSql, IsNull, ToSql, Type, to_sql_checked};
+use smallvec::SmallVec;
+
+use super::dialect::{self, Column};
+
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Error {
+    #[error("there is no such row")]
+    NoRow,
+    #[error("{0}")]
+    Sqlite(#[from] rusqlite::Error),
+    #[error("{}", explained(.0))]
+    Postgres(#[from] postgres::Error),
+    /// Something the ledger is sure of does not hold.
+    #[error("{0}")]
+    Broken(String),
+}
+
+/// PostgreSQL's own words, which its client's error leaves out.
+fn explained(error: &postgres::Error) -> String {
+    match error.as_db_error() {
+        Some(said) => format!("{} ({})", said.message(), said.code().code()),
+        None => {
+            let cause = std::error::Error::source(error);
+            cause.map_or_else(|| error.to_string(), |cause| format!("{error}: {cause}"))
+        }
+    }
+}
+
+pub(crate) type Result<T> = std::result::Result<T, Error>;
+
+/// A value on its way to or from the database.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Value<'a> {
+    Null,
+    Int(i64),
+    Text(&'a str),
+    Blob(&'a [u8]),
+}
+
+pub(crate) type Values<'a> = SmallVec<[Value<'a>; 16]>;
+
+/// What a statement can be given.
+pub(crate) trait Param {
+    fn value(&self) -> Value<'_>;
+}
+
+macro_rules! integers {
+    ($($kind:ty),*) => {$(
+        impl Param for $kind {
+            fn value(&self) -> Value<'_> {
+                Value::Int(i64::from(*self))
+            }
+        }
+        impl FromValue for $kind {
+            fn from_value(value: Value<'_>) -> Option<Self> {
+                match value {
+                    Value::Int(number) => number.try_into().ok(),
+                    _ => None,
+                }
+            }
+        }
+    )*};
+}
+integers!(i64, u32, u8);
+
+impl Param for bool {
+    fn value(&self) -> Value<'_> {
+        Value::Int(i64::from(*self))
+    }
+}
+
+impl Param for str {
+    fn value(&self) -> Value<'_> {
+        Value::Text(self)
+    }
+}
+
+impl Param for String {
+    fn value(&self) -> Value<'_> {
+        Value::Text(self)
+    }
+}
+
+impl Param for Vec<u8> {
+    fn value(&self) -> Value<'_> {
+        Value::Blob(self)
+    }
+}
+
+impl<const N: usize> Param for [u8; N] {
+    fn value(&self) -> Value<'_> {
+        Value::Blob(self)
+    }
+}
+
+impl<T: Param> Param for Option<T> {
+    fn value(&self) -> Value<'_> {
+        self.as_ref().map_or(Value::Null, Param::value)
+    }
+}
+
+impl<T: Param + ?Sized> Param for &T {
+    fn value(&self) -> Value<'_> {
+        (**self).value()
+    }
+}
+
+/// What a row can give.
+pub(crate) trait FromValue: Sized {
+    fn from_value(value: Value<'_>) -> Option<Self>;
+}
+
+impl FromValue for bool {
+    fn from_value(value: Value<'_>) -> Option<Self> {
+        i64::from_value(value).map(|number| number != 0)
+    }
+}
+
+impl FromValue for String {
+    fn from_value(value: Value<'_>) -> Option<Self> {
+        match value {
+            Value::Text(text) => Some(text.to_owned()),
+            _ => None,
+        }
+    }
+}
+
+impl FromValue for Vec<u8> {
+    fn from_value(value: Value<'_>) -> Option<Self> {
+        match value {
+            Value::Blob(bytes) => Some(bytes.to_vec()),
+            _ => None,
+        }
+    }
+}
+
+impl<const N: usize> FromValue for [u8; N] {
+    fn from_value(value: Value<'_>) -> Option<Self> {
+        match value {
+            Value::Blob(bytes) => bytes.try_into().ok(),
+            _ => None,
+        }
+    }
+}
+
+impl<T: FromValue> FromValue for Option<T> {
+    fn from_value(value: Value<'_>) -> Option<Self> {
+        match value {
+            Value::Null => Some(None),
+            value => T::from_value(value).map(Some),
+        }
+    }
+}
+
+/// The values of one statement.
+pub(crate) trait Params {
+    fn values(&self) -> Values<'_>;
+}
+
+impl<T: Param, const N: usize> Params for [T; N] {
+    fn values(&self) -> Values<'_> {
+        self.iter().map(Param::value).collect()
+    }
+}
+
+impl Params for &[&dyn Param] {
+    fn values(&self) -> Values<'_> {
+        self.iter().map(|param| param.value()).collect()
+    }
+}
+
+macro_rules! params {
+    ($($param:expr),* $(,)?) => {
+        &[$(&$param as &dyn $crate::ledger::sql::engine::Param),*] as &[&dyn $crate::ledger::sql::engine::Param]
+    };
+}
+pub(crate) use params;
+
+/// One row of values for `many`.
+macro_rules! row {
+    ($($param:expr),* $(,)?) => {
+        smallvec::smallvec![$($crate::ledger::sql::engine::Value::from($param)),*]
+    };
+}
+pub(crate) use row;
+
+macro_rules! values {
+    ($($kind:ty => $make:expr),*) => {$(
+        impl<'a> From<$kind> for Value<'a> {
+            fn from(value: $kind) -> Self {
+                $make(value)
+            }
+        }
+    )*};
+}
+values! {
+    i64 => Value::Int,
+    u32 => |number| Value::Int(i64::from(number)),
+    u8 => |number| Value::Int(i64::from(number)),
+    &'a str => Value::Text,
+    &'a String => |text: &'a String| Value::Text(text)
+}
+
+impl<'a, const N: usize> From<&'a [u8; N]> for Value<'a> {
+    fn from(bytes: &'a [u8; N]) -> Self {
+        Self::Blob(bytes)
+    }
+}
+
+impl<T: Into<Self>> From<Option<T>> for Value<'_> {
+    fn from(value: Option<T>) -> Self {
+        value.map_or(Self::Null, Into::into)
+    }
+}
+
+impl rusqlite::ToSql for Value<'_> {
+    fn to_sql(&self) -> rusqlite::Result<rusqlite::types::ToSqlOutput<'_>> {
+        use rusqlite::types::{ToSqlOutput, ValueRef};
+        Ok(ToSqlOutput::Borrowed(match self {
+            Self::Null => ValueRef::Null,
+            Self::Int(number) => ValueRef::Integer(*number),
+            Self::Text(text) => ValueRef::Text(text.as_bytes()),
+            Self::Blob(bytes) => ValueRef::Blob(bytes),
+        }))
+    }
+}
+
+type Refused = Box<dyn std::error::Error + Sync + Send>;
+
+impl ToSql for Value<'_> {
+    fn to_sql(&self, kind: &Type, out: &mut bytes::BytesMut) -> std::result::Result<IsNull, Refused> {
+        match self {
+            Self::Null => Ok(IsNull::Yes),
+            Self::Int(number) if *kind == Type::BOOL => (*number != 0).to_sql(kind, out),
+            Self::Int(number) if *kind == Type::INT4 => i32::try_from(*number)?.to_sql(kind, out),
+            Self::Int(number) => number.to_sql(kind, out),
+            Self::Text(text) => text.to_sql(kind, out),
+            Self::Blob(bytes) => bytes.to_sql(kind, out),
+        }
+    }
+
+    fn accepts(kind: &Type) -> bool {
+        [Type::BOOL, Type::INT4, Type::INT8, Type::TEXT, Type::BYTEA].contains(kind)
+    }
+
+    to_sql_checked!();
+}
+
+impl<'a> FromSql<'a> for Value<'a> {
+    fn from_sql(kind: &Type, raw: &'a [u8]) -> std::result::Result<Self, Refused> {
+        Ok(match *kind {
+            Type::BOOL => Self::Int(i64::from(bool::from_sql(kind, raw)?)),
+            Type::INT4 => Self::Int(i64::from(i32::from_sql(kind, raw)?)),
+            Type::INT8 => Self::Int(i64::from_sql(kind, raw)?),
+            Type::BYTEA => Self::Blob(<&[u8]>::from_sql(kind, raw)?),
+            _ => Self::Text(<&str>::from_sql(kind, raw)?),
+        })
+    }
+
+    fn from_sql_null(_: &Type) -> std::result::Result<Self, Refused> {
+        Ok(Self::Null)
+    }
+
+    fn accepts(kind: &Type) -> bool {
+        <Value<'_> as ToSql>::accepts(kind)
+    }
+}
+
+pub(crate) enum Row<'r> {
+    Sqlite(&'r rusqlite::Row<'r>),
+    Postgres(&'r postgres::Row),
+}
+
+impl Row<'_> {
+    pub(crate) fn get<I, T>(&self, column: I) -> Result<T>
+    where
+        I: rusqlite::RowIndex + postgres::row::RowIndex + fmt::Display + Copy,
+        T: FromValue,
+    {
+        let value = match self {
+            Self::Sqlite(row) => match row.get_ref(column)? {
+                rusqlite::types::ValueRef::Null => Value::Null,
+                rusqlite::types::ValueRef::Integer(number) => Value::Int(number),
+                rusqlite::types::ValueRef::Text(bytes) => {
+                    Value::Text(std::str::from_utf8(bytes).map_err(|error| Error::Broken(error.to_string()))?)
+                }
+                rusqlite::types::ValueRef::Blob(bytes) => Value::Blob(bytes),
+                rusqlite::types::ValueRef::Real(_) => {
+                    return Err(Error::Broken(format!("{column} is no whole number")));
+                }
+            },
+            Self::Postgres(row) => row.try_get(column)?,
+        };
+        T::from_value(value)
+            .ok_or_else(|| Error::Broken(format!("{column} holds {value:?}, which does not fit")))
+    }
+}
+
+/// A connection to PostgreSQL with the statements it has prepared.
+pub(crate) struct Session {
+    client: RefCell<postgres::Client>,
+    statements: RefCell<HashMap<String, postgres::Statement>>,
+}
+
+impl Session {
+    fn prepare(&self, sql: &str) -> Result<postgres::Statement> {
+        if let Some(statement) = self.statements.borrow().get(sql) {
+            return Ok(statement.clone());
+        }
+        let statement = self.client.borrow_mut().prepare(&dialect::to_postgres(sql))?;
+        self.statements.borrow_mut().insert(sql.to_owned(), statement.clone());
+        Ok(statement)
+    }
+
+    fn query(&self, statement: &postgres::Statement, values: &Values<'_>) -> Result<Vec<postgres::Row>> {
+        let values: SmallVec<[&(dyn ToSql + Sync); 16]> =
+            values.iter().map(|value| value as &(dyn ToSql + Sync)).collect();
+        Ok(self.client.borrow_mut().query(statement, &values)?)
+    }
+
+    fn execute(&self, statement: &postgres::Statement, values: &Values<'_>) -> Result<usize> {
+        let values: SmallVec<[&(dyn ToSql + Sync); 16]> =
+            values.iter().map(|value| value as &(dyn ToSql + Sync)).collect();
+        let changed = self.client.borrow_mut().execute(statement, &values)?;
+        Ok(usize::try_from(changed).unwrap_or(usize::MAX))
+    }
+}
+
+pub(crate) enum Connection {
+    Sqlite(rusqlite::Connection),
+    Postgres(Box<Session>),
+}
+
+impl Connection {
+    pub(crate) fn postgres(client: postgres::Client) -> Self {
+        let session = Session { client: RefCell::new(client), statements: RefCell::default() };
+        Self::Postgres(Box::new(session))
+    }
+
+    /// Whether others write, too: then what must not change meanwhile is locked.
+    pub(crate) fn is_shared(&self) -> bool {
+        matches!(self, Self::Postgres(_))
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        match self {
+            Self::Sqlite(_) => false,
+            Self::Postgres(session) => session.client.borrow().is_closed(),
+        }
+    }
+
+    /// Prepared once and kept.
+    pub(crate) fn prepare_cached(&self, sql: &str) -> Result<Statement<'_>> {
+        Ok(match self {
+            Self::Sqlite(connection) => Statement::Sqlite(connection.prepare_cached(sql)?),
+            Self::Postgres(session) => Statement::Postgres(session, session.prepare(sql)?),
+        })
+    }
+
+    pub(crate) fn execute(&self, sql: &str, params: impl Params) -> Result<usize> {
+        self.prepare_cached(sql)?.execute(params)
+    }
+
+    pub(crate) fn query_row<T>(
+        &self,
+        sql: &str,
+        params: impl Params,
+        read: impl FnOnce(&Row<'_>) -> Result<T>,
+    ) -> Result<T> {
+        self.prepare_cached(sql)?.query_row(params, read)
+    }
+
+    /// Several statements without values, as they are.
+    pub(crate) fn execute_batch(&self, sql: &str) -> Result<()> {
+        match self {
+            Self::Sqlite(connection) => connection.execute_batch(sql)?,
+            Self::Postgres(session) => session.client.borrow_mut().batch_execute(sql)?,
+        }
+        Ok(())
+    }
+
+    /// What is read until this is dropped is of one moment.
+    pub(crate) fn snapshot(&self) -> Result<Snapshot<'_>> {
+        self.execute_batch(match self {
+            Self::Sqlite(_) => "BEGIN",
+            Self::Postgres(_) => "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",
+        })?;
+        Ok(Snapshot(self))
+    }
+
+    /// Changes something for each of many rows, which the statement knows as the table `given`; how many it changed.
+    pub(crate) fn change_many(&self, columns: &[Column], rows: &[Values<'_>], sql: &str) -> Result<usize> {
+        if rows.is_empty() {
+            return Ok(0);
+        }
+        match self {
+            Self::Sqlite(connection) => {
+                let mut statement = connection.prepare_cached(&dialect::one_given(columns, sql))?;
+                let mut changed = 0;
+                for row in rows {
+                    bind(&mut statement, row)?;
+                    changed += statement.raw_execute()?;
+                }
+                Ok(changed)
+            }
+            Self::Postgres(session) => {
+                let statement = session.prepare(&dialect::all_given(columns, sql))?;
+                let columns = Columns::of(columns, rows);
+                let changed = session.client.borrow_mut().execute(&statement, &columns.params())?;
+                Ok(usize::try_from(changed).unwrap_or(usize::MAX))
+            }
+        }
+    }
+
+    /// Asks for each of many rows, which the query knows as the table `given`.
+    pub(crate) fn query_many<T>(
+        &self,
+        columns: &[Column],
+        rows: &[Values<'_>],
+        sql: &str,
+        mut read: impl FnMut(&Row<'_>) -> Result<T>,
+    ) -> Result<Vec<T>> {
+        if rows.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut found = Vec::new();
+        match self {
+            Self::Sqlite(connection) => {
+                let mut statement = connection.prepare_cached(&dialect::one_given(columns, sql))?;
+                for row in rows {
+                    bind(&mut statement, row)?;
+                    let mut answer = statement.raw_query();
+                    while let Some(row) = answer.next()? {
+                        found.push(read(&Row::Sqlite(row))?);
+                    }
+                }
+            }
+            Self::Postgres(session) => {
+                let statement = session.prepare(&dialect::all_given(columns, sql))?;
+                let columns = Columns::of(columns, rows);
+                let answer = session.client.borrow_mut().query(&statement, &columns.params())?;
+                for row in &answer {
+                    found.push(read(&Row::Postgres(row))?);
+                }
+            }
+        }
+        Ok(found)
+    }
+}
+
+/// Many rows, column by column, as PostgreSQL's arrays.
+struct Columns<'a>(Vec<Box<dyn ToSql + Sync + 'a>>);
+
+impl<'a> Columns<'a> {
+    fn of(columns: &[Column], rows: &[Values<'a>]) -> Self {
+        let column = |(at, column): (usize, &Column)| -> Box<dyn ToSql + Sync + 'a> {
+            let values = rows.iter().map(|row| row[at]);
+            match column.kind() {
+                dialect::Kind::Int => Box::new(
+                    values
+                        .map(|value| if let Value::Int(n) = value { Some(n) } else { None })
+                        .collect::<Vec<_>>(),
+                ),
+                dialect::Kind::Text => Box::new(
+                    values
+                        .map(|value| if let Value::Text(t) = value { Some(t) } else { None })
+                        .collect::<Vec<_>>(),
+                ),
+                dialect::Kind::Blob => Box::new(
+                    values
+                        .map(|value| if let Value::Blob(b) = value { Some(b) } else { None })
+                        .collect::<Vec<_>>(),
+                ),
+            }
+        };
+        Self(columns.iter().enumerate().map(column).collect())
+    }
+
+    fn params(&self) -> Vec<&(dyn ToSql + Sync)> {
+        self.0.iter().map(|column| column.as_ref() as &(dyn ToSql + Sync)).collect()
+    }
+}
+
+fn bind(statement: &mut rusqlite::Statement<'_>, values: &Values<'_>) -> Result<()> {
+    for (value, at) in values.iter().zip(1..) {
+        statement.raw_bind_parameter(at, value)?;
+    }
+    Ok(())
+}
+
+pub(crate) enum Statement<'c> {
+    Sqlite(rusqlite::CachedStatement<'c>),
+    Postgres(&'c Session, postgres::Statement),
+}
+
+impl Statement<'_> {
+    pub(crate) fn execute(&mut self, params: impl Params) -> Result<usize> {
+        match self {
+            Self::Sqlite(statement) => {
+                bind(statement, &params.values())?;
+                Ok(statement.raw_execute()?)
+            }
+            Self::Postgres(session, statement) => session.execute(statement, &params.values()),
+        }
+    }
+
+    pub(crate) fn query_row<T>(
+        &mut self,
+        params: impl Params,
+        read: impl FnOnce(&Row<'_>) -> Result<T>,
+    ) -> Result<T> {
+        match self {
+            Self::Sqlite(statement) => {
+                bind(statement, &params.values())?;
+                let mut rows = statement.raw_query();
+                read(&Row::Sqlite(rows.next()?.ok_or(Error::NoRow)?))
+            }
+            Self::Postgres(session, statement) => {
+                let rows = session.query(statement, &params.values())?;
+                read(&Row::Postgres(rows.first().ok_or(Error::NoRow)?))
+            }
+        }
+    }
+
+    pub(crate) fn query_map<T>(
+        &mut self,
+        params: impl Params,
+        mut read: impl FnMut(&Row<'_>) -> Result<T>,
+    ) -> Result<std::vec::IntoIter<Result<T>>> {
+        let mut found = Vec::new();
+        match self {
+            Self::Sqlite(statement) => {
+                bind(statement, &params.values())?;
+                let mut rows = statement.raw_query();
+                while let Some(row) = rows.next()? {
+                    found.push(read(&Row::Sqlite(row)));
+                }
+            }
+            Self::Postgres(session, statement) => {
+                let rows = session.query(statement, &params.values())?;
+                found.extend(rows.iter().map(|row| read(&Row::Postgres(row))));
+            }
+        }
+        Ok(found.into_iter())
+    }
+
+    pub(crate) fn exists(&mut self, params: impl Params) -> Result<bool> {
+        self.query_row(params, |_| Ok(())).optional().map(|found| found.is_some())
+    }
+}
+
+/// Reads are of one moment until it is dropped.
+pub(crate) struct Snapshot<'c>(&'c Connection);
+
+impl Deref for Snapshot<'_> {
+    type Target = Connection;
+
+    fn deref(&self) -> &Connection {
+        self.0
+    }
+}
+
+impl Drop for Snapshot<'_> {
+    fn drop(&mut self) {
+        // Nothing was written: whatever comes of it, nothing is lost.
+        let _ = self.0.execute_batch("ROLLBACK");
+    }
+}
+
+/// Turns "there is no such row" into `None`.
+pub(crate) trait OptionalExtension<T> {
+    fn optional(self) -> Result<Option<T>>;
+}
+
+impl<T> OptionalExtension<T> for Result<T> {
+    fn optional(self) -> Result<Option<T>> {
+        match self {
+            Ok(value) => Ok(Some(value)),
+            Err(Error::NoRow) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+}

@@ -1,0 +1,147 @@
+//! The ledger on a real PostgreSQL: the conformance suite, and what only a server can do to it.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on says where")]
+
+mod servers;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use tidegate_core::{Claim, ClaimId, OrderId, OrderState};
+use tidegate_store::conformance::{self, CAMPAIGN, NOW, claim, open_sale};
+use tidegate_store::ledger::sql::{PostgresOptions, SqlLedger, Unobserved};
+use tidegate_store::ledger::{Actor, Ledger, LedgerError, Recorded};
+
+use self::servers::{Postgres, wait_until};
+
+fn connect(url: &str) -> SqlLedger {
+    let options = PostgresOptions { url: url.to_owned(), readers: 2, writers: 2 };
+    SqlLedger::postgres(options, Arc::new(Unobserved)).unwrap()
+}
+
+/// A ledger in a new database.
+async fn ledger(server: &Postgres) -> SqlLedger {
+    static NUMBER: AtomicU32 = AtomicU32::new(0);
+    let name = format!("test{}", NUMBER.fetch_add(1, Ordering::Relaxed));
+    let ledger = connect(&server.create(&name));
+    ledger.migrate().await.unwrap();
+    ledger
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn postgres_ledger_conforms() {
+    let server = Postgres::start();
+    let make = async || ledger(&server).await;
+    conformance::ledger::all(&make).await;
+    conformance::draws::all(&make).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn many_nodes_record_expire_and_cancel_at_once_and_every_unit_is_held_once() {
+    let server = Postgres::start();
+    let url = server.create("shared");
+    let first = Arc::new(connect(&url));
+    first.migrate().await.unwrap();
+    let nodes: Vec<Arc<SqlLedger>> =
+        [first.clone()].into_iter().chain((0..2).map(|_| Arc::new(connect(&url)))).collect();
+    open_sale(&*first, 300).await;
+    let mut tasks = tokio::task::JoinSet::new();
+    for (node, ledger) in nodes.iter().enumerate() {
+        let ledger = ledger.clone();
+        tasks.spawn(async move {
+            // Every node is given every claim, in batches of another size, and cancels what the others expire.
+            let all: Vec<Arc<Claim>> =
+                (1..=300).map(|id| Arc::new(claim(id, id, &[u32::try_from(id).unwrap()]))).collect();
+            for batch in all.chunks(40 + node * 17) {
+                ledger.record_unplaced(batch.to_vec(), NOW).await.unwrap();
+                for id in batch.iter().step_by(3) {
+                    let _ = ledger.cancel(id.order(), Actor::Operator, NOW).await.unwrap();
+                }
+                ledger.expire_due(NOW + Duration::from_secs(3600), 10).await.unwrap();
+            }
+        });
+    }
+    tasks.join_all().await;
+    while !first.expire_due(NOW + Duration::from_secs(3600), 100).await.unwrap().is_empty() {}
+    let audit = first.audit(CAMPAIGN).await.unwrap().unwrap();
+    assert_eq!(audit.violations, Vec::<String>::new());
+    assert_eq!((audit.tally.awaiting_payment, audit.tally.returned, audit.log_end), (0, 300, 300));
+    let events = first.events(Some(CAMPAIGN), tidegate_store::ledger::Page::ALL).await.unwrap();
+    let ended =
+        events.iter().filter(|event| ["order.expired", "order.cancelled"].contains(&event.kind.as_str()));
+    assert_eq!(ended.count(), 300, "each ended once, by one of them");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_goes_away_is_found_again_and_nothing_is_lost() {
+    let server = Postgres::start();
+    let ledger = ledger(&server).await;
+    open_sale(&ledger, 10).await;
+    let outcome = ledger.record_unplaced(vec![Arc::new(claim(1, 1, &[1]))], NOW).await.unwrap();
+    assert_eq!(outcome, [Recorded::Order]);
+    server.stop();
+    let away = ledger.record_unplaced(vec![Arc::new(claim(2, 2, &[2]))], NOW).await;
+    assert!(matches!(away, Err(LedgerError::Unavailable(_))), "{away:?}");
+    assert!(ledger.order(OrderId::from_raw(1)).await.is_err(), "nobody is told what nobody knows");
+    server.launch();
+    wait_until("the ledger works again", async || ledger.order(OrderId::from_raw(1)).await.is_ok()).await;
+    let order = ledger.order(OrderId::from_raw(1)).await.unwrap().unwrap();
+    assert_eq!(order.state, OrderState::AwaitingPayment);
+    wait_until("and takes what it was given before", async || {
+        let again = ledger.record_unplaced(vec![Arc::new(claim(2, 2, &[2]))], NOW).await;
+        again.is_ok_and(|outcomes| matches!(outcomes[0], Recorded::Order | Recorded::Known))
+    })
+    .await;
+    assert_eq!(ledger.outcomes_of(vec![ClaimId::from_raw(2)]).await.unwrap().len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lease_has_one_holder_until_it_ends_and_a_draw_is_recorded_by_nobody_else() {
+    let server = Postgres::start();
+    let ledger = ledger(&server).await;
+    let take =
+        async |holder: &str, millis| ledger.take_lease("record".into(), holder.into(), millis).await.unwrap();
+    assert!(take("one", 300).await && take("one", 300).await, "one keeps it");
+    assert!(!take("two", 300).await);
+    tokio::time::sleep(Duration::from_millis(350)).await;
+    assert!(take("two", 5_000).await, "it ended");
+    assert!(!take("one", 300).await);
+    open_sale(&ledger, 10).await;
+    let fence = |holder: &str| tidegate_store::ledger::Fence { name: "record".into(), holder: holder.into() };
+    let claims = vec![Arc::new(claim(1, 1, &[1]))];
+    assert!(
+        ledger.record_fenced(claims.clone(), fence("one"), NOW).await.is_err(),
+        "who lost it records nothing"
+    );
+    assert_eq!(ledger.record_fenced(claims, fence("two"), NOW).await.unwrap(), [Recorded::Order]);
+    ledger.drop_leases("two".into()).await.unwrap();
+    assert!(take("one", 300).await);
+    let numbers = [
+        ledger.take_number("a".into(), 1_000, 3).await.unwrap(),
+        ledger.take_number("b".into(), 1_000, 3).await.unwrap(),
+        ledger.take_number("c".into(), 1_000, 3).await.unwrap(),
+        ledger.take_number("d".into(), 1_000, 3).await.unwrap(),
+    ];
+    assert_eq!(numbers, [Some(0), Some(1), Some(2), None], "nodes have numbers of their own");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_wrong_with_a_server_is_said() {
+    let server = Postgres::start();
+    let nowhere = connect("postgres://tidegate@127.0.0.1:1/none");
+    let error = nowhere.order(OrderId::from_raw(1)).await.unwrap_err();
+    assert!(matches!(&error, LedgerError::Unavailable(why) if why.contains("onnect")), "{error}");
+    let missing = connect(&server.url("missing"));
+    let error = missing.order(OrderId::from_raw(1)).await.unwrap_err();
+    assert!(matches!(&error, LedgerError::Unavailable(why) if why.contains("missing")), "{error}");
+    let empty = connect(&server.create("empty"));
+    let error = empty.order(OrderId::from_raw(1)).await.unwrap_err();
+    assert!(error.to_string().contains("orders"), "{error}");
+    let options = PostgresOptions { url: "nonsense".into(), readers: 1, writers: 1 };
+    assert!(SqlLedger::postgres(options, Arc::new(Unobserved)).is_err());
+    // Two nodes that start at once migrate once.
+    let (one, two) = (connect(&server.url("empty")), connect(&server.url("empty")));
+    let (one, two) = tokio::join!(one.migrate(), two.migrate());
+    assert!(one.is_ok() && two.is_ok());
+}
