@@ -15,7 +15,7 @@ use tidegate_core::{
 };
 use tokio::sync::oneshot;
 
-pub use self::cluster::Cluster;
+pub use self::cluster::{Cluster, News};
 pub use self::embedded::Embedded;
 use crate::gate::memory::MemoryGate;
 use crate::gate::{Gate, GateError, PoolFigures};
@@ -96,6 +96,14 @@ impl Admission {
 
     pub fn is_embedded(&self) -> bool {
         matches!(self, Self::Embedded(_))
+    }
+
+    /// What only many nodes need.
+    pub fn cluster(&self) -> Option<&Cluster> {
+        match self {
+            Self::Embedded(_) => None,
+            Self::Cluster(cluster) => Some(cluster),
+        }
     }
 
     /// Starts recording; resolves once what was left from before is recorded, where only this process can do it.
@@ -209,8 +217,8 @@ impl Admission {
         either!(self, each => each.gate().install(campaign, seed).await)
     }
 
-    pub async fn set_door(&self, campaign: CampaignId, door: Door) -> Result<(), GateError> {
-        either!(self, each => each.gate().set_door(campaign, door).await)
+    pub async fn set_door(&self, campaign: CampaignId, door: Door, as_of: Moment) -> Result<(), GateError> {
+        either!(self, each => each.gate().set_door(campaign, door, as_of).await)
     }
 
     pub async fn follow(

@@ -24,6 +24,8 @@ pub struct PoolFigures {
     pub epoch: u32,
     pub version: u64,
     pub free: u32,
+    /// Units on their way from one part of the pool to another.
+    pub moving: u32,
     pub applied: u64,
     pub door: Door,
 }
@@ -66,11 +68,13 @@ pub trait Gate: Send + Sync + 'static {
         withdrawal: Withdrawal,
     ) -> impl Future<Output = Result<(), GateError>> + Send;
 
-    /// After this returned `Ok` no claim gets through a door that is not open.
+    /// After this returned `Ok` no claim gets through a door that is not open. What held earlier than what was said last is
+    /// not listened to: `as_of` is when it did.
     fn set_door(
         &self,
         campaign: CampaignId,
         door: Door,
+        as_of: Moment,
     ) -> impl Future<Output = Result<(), GateError>> + Send;
 
     /// `None` where no pool is installed, or the gate has forgotten it.

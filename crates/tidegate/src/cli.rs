@@ -32,11 +32,11 @@ enum Command {
     Serve(serve::ServeArgs),
     /// Rehearse a sale or a draw with virtual buyers and judge it: nothing oversold, undersold or lost, limits kept.
     Rehearse(rehearse::RehearseArgs),
-    /// Check every promise against the ledger in the data directory.
+    /// Check every promise against the ledger: in the data directory, or in the cluster's database with its gate.
     Audit(audit::AuditArgs),
     /// Check a draw's proof offline: what it was bound to, and every play.
     Verify(verify::VerifyArgs),
-    /// Bring the ledger in the data directory up to date.
+    /// Bring the ledger up to date: in the data directory, or in the cluster's database.
     Migrate(migrate::MigrateArgs),
     /// Check or show the configuration.
     Config(config::ConfigArgs),
@@ -54,10 +54,10 @@ pub struct SettingsArgs {
     /// Where the embedded parts keep their files.
     #[arg(long, value_name = "DIRECTORY")]
     data_dir: Option<String>,
-    /// The cluster's database.
+    /// The cluster's database: postgres://…
     #[arg(long, value_name = "URL")]
     database_url: Option<String>,
-    /// The cluster's Redis.
+    /// The cluster's Redis or Valkey: redis://…, several with commas.
     #[arg(long, value_name = "URL")]
     redis_url: Option<String>,
     /// Fill an empty ledger with demo data.
@@ -109,7 +109,7 @@ pub fn main() -> ExitCode {
             Command::Rehearse(args) => rehearse::run(args).await,
             Command::Audit(args) => audit::run(args).await,
             Command::Verify(args) => verify::run(args),
-            Command::Migrate(args) => migrate::run(args),
+            Command::Migrate(args) => migrate::run(args).await,
             Command::Config(args) => config::run(args),
         }
     });

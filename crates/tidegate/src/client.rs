@@ -1,4 +1,7 @@
-//! A small HTTP/1.1 client: one connection, kept alive, opened again when it breaks.
+//! A small HTTP/1.1 client: one connection, kept alive, opened again when it breaks, to the next of several nodes if there
+//! are such.
+
+use std::time::Duration;
 
 use anyhow::{Context, bail};
 use bytes::Bytes;
@@ -9,9 +12,14 @@ use hyper_util::rt::TokioIo;
 use serde_json::Value;
 use tokio::net::TcpStream;
 
+/// Longer than any answer of ours takes.
+const ANSWER_WITHIN: Duration = Duration::from_secs(30);
+
 #[derive(Debug)]
 pub struct Client {
-    host: String,
+    hosts: Vec<String>,
+    /// Which of them it talks to.
+    at: usize,
     token: Option<String>,
     connection: Option<SendRequest<Full<Bytes>>>,
 }
@@ -35,10 +43,25 @@ impl Answer {
 }
 
 impl Client {
-    pub fn new(url: &str, token: Option<&str>) -> anyhow::Result<Self> {
-        let host = url.strip_prefix("http://").context("the URL must begin with http://")?;
-        let host = host.trim_end_matches('/').to_owned();
-        Ok(Self { host, token: token.map(str::to_owned), connection: None })
+    /// Several URLs, with commas, are nodes of one cluster.
+    pub fn new(urls: &str, token: Option<&str>) -> anyhow::Result<Self> {
+        let host = |url: &str| {
+            let host = url.trim().strip_prefix("http://").context("the URL must begin with http://")?;
+            Ok(host.trim_end_matches('/').to_owned())
+        };
+        let hosts = urls.split(',').map(host).collect::<anyhow::Result<Vec<_>>>()?;
+        Ok(Self { hosts, at: 0, token: token.map(str::to_owned), connection: None })
+    }
+
+    /// The n-th of many clients, which talk to the nodes in turn.
+    #[must_use]
+    pub fn spread(mut self, number: usize) -> Self {
+        self.at = number % self.hosts.len();
+        self
+    }
+
+    fn host(&self) -> &str {
+        &self.hosts[self.at]
     }
 
     pub fn token(&self) -> &str {
@@ -81,7 +104,7 @@ impl Client {
         let mut request = Request::builder()
             .method(method)
             .uri(path)
-            .header(header::HOST, &self.host)
+            .header(header::HOST, self.host())
             .header(header::AUTHORIZATION, format!("Bearer {token}"));
         if body.is_some() {
             request = request.header(header::CONTENT_TYPE, "application/json");
@@ -103,8 +126,18 @@ impl Client {
         self.send_as(&token, method, path, body, key).await
     }
 
-    /// Sends any request; the connection is dropped when anything goes wrong with it.
+    /// Sends any request; the connection is dropped when anything goes wrong with it, and the next node is asked next time.
     pub async fn exchange(&mut self, request: Request<Full<Bytes>>) -> anyhow::Result<Answer> {
+        let answer = tokio::time::timeout(ANSWER_WITHIN, self.exchanged(request)).await;
+        let answer = answer.unwrap_or_else(|_| bail!("{} did not answer in time", self.host()));
+        if answer.is_err() {
+            self.connection = None;
+            self.at = (self.at + 1) % self.hosts.len();
+        }
+        answer
+    }
+
+    async fn exchanged(&mut self, request: Request<Full<Bytes>>) -> anyhow::Result<Answer> {
         let mut connection = match self.connection.take() {
             Some(connection) if !connection.is_closed() => connection,
             _ => self.connect().await?,
@@ -118,9 +151,8 @@ impl Client {
     }
 
     async fn connect(&self) -> anyhow::Result<SendRequest<Full<Bytes>>> {
-        let stream = TcpStream::connect(&self.host)
-            .await
-            .with_context(|| format!("cannot connect to {}", self.host))?;
+        let host = self.host();
+        let stream = TcpStream::connect(host).await.with_context(|| format!("cannot connect to {host}"))?;
         stream.set_nodelay(true)?;
         let (sender, connection) = handshake(TokioIo::new(stream)).await?;
         tokio::spawn(async move {

@@ -9,8 +9,16 @@ use tidegate_core::Moment;
 #[derive(Clone, Debug)]
 pub enum Clock {
     System,
+    /// The system's, set right by so many milliseconds: all nodes have the database's time.
+    Shared(Arc<AtomicI64>),
     /// Stands still until it is moved.
     Manual(Arc<AtomicI64>),
+}
+
+fn system_millis() -> i64 {
+    #[expect(clippy::disallowed_methods, reason = "this is the program's edge")]
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
 }
 
 impl Clock {
@@ -20,12 +28,17 @@ impl Clock {
 
     pub fn now(&self) -> Moment {
         match self {
-            Self::System => {
-                #[expect(clippy::disallowed_methods, reason = "this is the program's edge")]
-                let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-                Moment::from_millis(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
-            }
+            Self::System => Moment::from_millis(system_millis()),
+            Self::Shared(offset) => Moment::from_millis(system_millis() + offset.load(Ordering::Relaxed)),
             Self::Manual(millis) => Moment::from_millis(millis.load(Ordering::SeqCst)),
+        }
+    }
+
+    /// The database said `there` between these two readings of the system's clock.
+    pub fn set_right(&self, before: Moment, there: Moment, after: Moment) {
+        if let Self::Shared(offset) = self {
+            let here = before.millis().midpoint(after.millis());
+            offset.store(there.millis() - here, Ordering::Relaxed);
         }
     }
 

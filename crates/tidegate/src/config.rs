@@ -30,6 +30,7 @@ pub struct Config {
     pub limits: Limits,
     pub journal: Journal,
     pub ledger: Ledger,
+    pub cluster: Cluster,
     pub sales: Sales,
     pub deliveries: Deliveries,
     pub payment: Payment,
@@ -78,8 +79,15 @@ pub struct Journal {
 #[derive(Clone, Debug, Deserialize)]
 pub struct Ledger {
     pub readers: usize,
+    pub writers: usize,
     pub cache_mb: u32,
     pub max_mb: u32,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+pub struct Cluster {
+    pub prefix: String,
+    pub max_unrecorded: usize,
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -153,8 +161,13 @@ impl Config {
         match self.demo {
             Demo::On => true,
             Demo::Off => false,
-            Demo::Auto => self.listen.ip().is_loopback(),
+            Demo::Auto => self.listen.ip().is_loopback() && !self.is_cluster(),
         }
+    }
+
+    /// Whether this is one of many nodes, on Redis and PostgreSQL.
+    pub fn is_cluster(&self) -> bool {
+        !self.database_url.is_empty()
     }
 
     /// What no type can say.
@@ -163,11 +176,20 @@ impl Config {
         if !self.admin_key.is_empty() && self.admin_key.len() < 16 {
             return wrong("admin_key", "must have at least 16 characters");
         }
-        if !self.database_url.is_empty() || !self.redis_url.is_empty() {
+        if self.database_url.is_empty() != self.redis_url.is_empty() {
             return wrong(
                 "database_url and redis_url",
-                "are for the cluster, which this version does not have yet",
+                "belong together: set both for a cluster, or neither to run embedded in this process",
             );
+        }
+        if !(1..=64).contains(&self.ledger.writers) {
+            return wrong("ledger.writers", "must be between 1 and 64");
+        }
+        if self.cluster.prefix.contains(['{', '}', ' ']) {
+            return wrong("cluster.prefix", "must not have braces or blanks: Redis reads them differently");
+        }
+        if !(1..=10_000_000).contains(&self.cluster.max_unrecorded) {
+            return wrong("cluster.max_unrecorded", "must be between 1 and 10000000");
         }
         if !(1..=64).contains(&self.accounts.hashing_at_once) {
             return wrong("accounts.hashing_at_once", "must be between 1 and 64");

@@ -10,6 +10,7 @@ use parking_lot::Mutex;
 pub enum Part {
     Startup,
     Journal,
+    Gate,
     Ledger,
     Shutdown,
 }
@@ -19,6 +20,7 @@ impl Part {
         match self {
             Self::Startup => "startup",
             Self::Journal => "journal",
+            Self::Gate => "gate",
             Self::Ledger => "ledger",
             Self::Shutdown => "shutdown",
         }

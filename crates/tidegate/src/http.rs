@@ -27,6 +27,7 @@ mod steps;
 mod stream;
 mod system;
 mod terms;
+mod waiting;
 mod webhooks;
 
 use std::sync::Arc;
@@ -49,6 +50,7 @@ use self::input::Bounds;
 use self::limits::Limits;
 pub use self::listener::serve;
 use self::problem::Problem;
+pub use self::waiting::Waiting;
 use crate::config::Config;
 use crate::metrics::RequestLabels;
 use crate::ops::{App, Refusal};

@@ -1,6 +1,6 @@
 //! Tidegate, the program: use cases, HTTP, workers, command line, configuration.
 //!
-//! `http | workers | cli → ops`, never each other; only `embedded` builds backends.
+//! `http | workers | cli → ops`, never each other; only `embedded` and `cluster` build backends.
 
 /// Prints a line. Whoever read it may have gone, as `head` does: that ends nothing.
 macro_rules! say {
@@ -14,6 +14,7 @@ pub mod chance;
 pub mod cli;
 pub mod client;
 pub mod clock;
+pub mod cluster;
 pub mod config;
 pub mod courier;
 pub mod demo;
@@ -22,6 +23,7 @@ pub mod health;
 pub mod http;
 pub mod metrics;
 pub mod ops;
+mod parts;
 pub mod rehearse;
 pub mod signature;
 pub mod telemetry;

@@ -58,6 +58,8 @@ pub struct Metrics {
     pub connections: Gauge,
     pub streams: Gauge,
     pub refused_connections: Counter,
+    pub reseeds: Counter,
+    pub drift: Gauge,
 }
 
 impl Default for Metrics {
@@ -81,6 +83,8 @@ impl Default for Metrics {
             connections: Gauge::default(),
             streams: Gauge::default(),
             refused_connections: Counter::<u64, AtomicU64>::default(),
+            reseeds: Counter::<u64, AtomicU64>::default(),
+            drift: Gauge::default(),
         };
         metrics.register();
         metrics
@@ -109,6 +113,8 @@ impl Metrics {
             "Connections refused because there were too many",
             self.refused_connections.clone(),
         );
+        to.register("gate_rebuilds", "Times this node rebuilt a gate from the ledger", self.reseeds.clone());
+        to.register("gate_drift_units", "Units by which gates and ledger differ, at the last look", self.drift.clone());
     }
 
     pub fn order(&self, outcome: &'static str) {

@@ -6,6 +6,7 @@
 pub mod accounts;
 pub mod audit;
 mod book;
+pub mod cluster;
 pub mod buyers;
 pub mod campaigns;
 pub mod challenges;
@@ -31,6 +32,7 @@ pub mod webhooks;
 use std::sync::Arc;
 use std::time::Duration;
 
+use hashbrown::HashMap;
 use quick_cache::sync::Cache;
 use tidegate_core::dealer::Hash;
 use tidegate_core::public_id::{Public, PublicIds};
@@ -47,6 +49,7 @@ use tokio::sync::{Mutex, MutexGuard};
 
 use self::accounts::Passwords;
 use self::book::Book;
+use self::cluster::Leads;
 use self::buyers::Sessions;
 use self::challenges::Challenges;
 use self::deliveries::{DeliveryRules, Lines};
@@ -97,10 +100,27 @@ pub struct Parts {
     /// Keys the public ids and derived tokens.
     pub secret: Secret,
     pub admin_key_digest: Secret,
-    /// New at every start: what was sealed before does not open any more.
+    /// Where there is one process, new at every start: what was sealed before does not open any more.
     pub boot: Secret,
+    pub node: Node,
     /// The greatest id in use.
     pub highest_id: u64,
+}
+
+/// Which of the nodes this is.
+#[derive(Clone, Debug)]
+pub struct Node {
+    /// Unique among all processes there ever were.
+    pub name: String,
+    /// What its ids carry; unique among those that run.
+    pub number: u16,
+}
+
+impl Node {
+    /// The only one.
+    pub fn alone() -> Self {
+        Self { name: "alone".into(), number: 0 }
+    }
 }
 
 /// Everything the use cases work with.
@@ -139,6 +159,10 @@ pub struct App {
     turns: Vec<Mutex<()>>,
     /// Changes of campaigns happen one after the other.
     campaigns: Mutex<()>,
+    node: Node,
+    leads: Leads,
+    /// By how many units gate and ledger differed at the last look.
+    differed: parking_lot::Mutex<HashMap<CampaignId, i64>>,
     closing: tokio::sync::watch::Sender<bool>,
 }
 
@@ -173,7 +197,10 @@ impl App {
             lines: Lines::default(),
             merchant: parts.merchant,
             passwords,
-            ids: IdSource::new(0, parts.highest_id),
+            ids: IdSource::new(parts.node.number, parts.highest_id),
+            node: parts.node,
+            leads: Leads::default(),
+            differed: parking_lot::Mutex::default(),
             public: PublicIds::new(&parts.secret),
             secret: parts.secret,
             admin_key_digest: parts.admin_key_digest,
@@ -196,6 +223,12 @@ impl App {
         let clock = self.clock.clone();
         let (listener, now) = (Arc::new(Recording(self.clone())), Arc::new(move || clock.now()));
         self.admission.start(self.ledger.clone(), listener, now).await;
+        if self.admission.cluster().is_some() {
+            // Whatever the gate has is taken as it is; what it lacks is mended.
+            self.follow_all().await?;
+            self.health.set(Part::Startup, None);
+            return Ok(());
+        }
         for campaign in self.ledger.running().await? {
             while let Err(error) = self.revive(&campaign).await? {
                 tracing::warn!(%error, "the gate could not be rebuilt yet");
@@ -220,6 +253,8 @@ impl App {
     /// Records what it can, and what it cannot stays in the intake; then nothing is written any more.
     pub async fn stop(&self) {
         self.admission.stop(RECORD_WAIT).await;
+        // Others need not wait until they end. If it fails they do.
+        let _ = self.ledger.drop_leases(self.node.name.clone()).await;
         let ledger = self.ledger.clone();
         // It waits for its threads, and does not panic.
         let _ = tokio::task::spawn_blocking(move || ledger.close()).await;
@@ -238,6 +273,10 @@ impl App {
             // An error means the app is gone, which is as good as closed.
             let _ = closing.wait_for(|closing| *closing).await;
         }
+    }
+
+    pub fn node(&self) -> &Node {
+        &self.node
     }
 
     pub fn now(&self) -> Moment {
@@ -360,7 +399,7 @@ struct Recording(Arc<App>);
 impl recorder::Listener for Recording {
     fn recorded(&self, claims: &[Arc<Claim>], outcomes: &[Recorded]) {
         for (claim, outcome) in claims.iter().zip(outcomes) {
-            if let Recorded::Rejected(rejection) = outcome {
+            if let Some(rejection) = outcome.rejection() {
                 tracing::warn!(
                     claim = claim.id.raw(),
                     reason = rejection.code(),

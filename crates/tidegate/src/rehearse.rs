@@ -25,7 +25,7 @@ use crate::client::Client;
 
 #[derive(Clone, Debug, Args)]
 pub struct RehearseArgs {
-    /// A running server; without it one is started in a temporary directory.
+    /// A running server, or the nodes of a cluster with commas; without it one is started in a temporary directory.
     #[arg(long, value_name = "URL", env = "TIDEGATE_URL")]
     url: Option<String>,
     /// The admin key of the server at --url.
@@ -64,6 +64,12 @@ pub struct RehearseArgs {
     #[arg(long, value_name = "STRATEGY", num_args = 0..=1, require_equals = true, default_missing_value = "whole",
           value_parser = ["single", "whole", "deck"], conflicts_with_all = ["bots", "waiting_room", "quantity"])]
     draw: Option<String>,
+    /// Over how many shards a cluster splits the stock.
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64))]
+    shards: u32,
+    /// How long a buyer goes on asking, with the same key, while there is no clear answer.
+    #[arg(long, value_name = "SECONDS", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=600))]
+    patience: u32,
     /// Print one line of JSON.
     #[arg(long)]
     json: bool,
@@ -139,6 +145,7 @@ pub async fn run(args: RehearseArgs) -> anyhow::Result<Verdict> {
         rate: args.rate,
         bots_percent: args.bots_percent(),
         used_passes: Arc::default(),
+        patience: Duration::from_secs(args.patience.into()),
     };
     let (told, fairness) = if args.waiting_room {
         let (told, fairness) = crowd::fire(plan, args.starts_in()).await?;

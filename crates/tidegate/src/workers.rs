@@ -7,7 +7,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt;
+use tidegate_store::admission::News;
 use tidegate_store::ledger::LedgerError;
+use tokio::sync::mpsc;
 
 use crate::health::Part;
 use crate::ops::App;
@@ -20,18 +22,50 @@ const DISPATCH_EVERY: Duration = Duration::from_millis(50);
 const ADMIT_EVERY: Duration = Duration::from_millis(100);
 const PROBE_EVERY: Duration = Duration::from_secs(1);
 const HOUSEKEEPING_EVERY: Duration = Duration::from_secs(3600);
+const RECONCILE_EVERY: Duration = Duration::from_secs(10);
+const KEEP_NODE_EVERY: Duration = Duration::from_secs(5);
+const ASK_FOR_TURN: Duration = Duration::from_secs(1);
+const LOOK_AT_MOST: Duration = Duration::from_millis(50);
 const AFTER_FAILURE: Duration = Duration::from_secs(1);
 
 /// Starts all of them; they end when the app closes.
 pub fn start(app: &Arc<App>) {
+    // All nodes do these: a row that is due is taken by one of them.
     repeat(app, "expiry", expiry);
-    repeat(app, "opening and closing", times);
     repeat(app, "following the stock log", follow);
-    repeat(app, "refunds", refunds);
-    repeat(app, "admission", admission);
-    repeat(app, "deliveries", deliveries);
     repeat(app, "probing the ledger", probe);
-    repeat(app, "housekeeping", housekeeping);
+    // One node does these, and another within seconds if it dies.
+    repeat_alone(app, "opening and closing", times);
+    repeat_alone(app, "refunds", refunds);
+    repeat_alone(app, "admission", admission);
+    repeat_alone(app, "deliveries", deliveries);
+    repeat_alone(app, "housekeeping", housekeeping);
+    repeat_alone(app, "reconciling", reconcile);
+}
+
+/// What only nodes of a cluster do: keep their number, and listen to the others.
+pub fn start_node(app: &Arc<App>, mut news: mpsc::UnboundedReceiver<News>) {
+    repeat(app, "keeping the node's number", node);
+    let app = app.clone();
+    tokio::spawn(async move {
+        while let Some(told) = news.recv().await {
+            if let Err(error) = app.hear(told).await {
+                tracing::debug!(%error, "news could not be followed up; the next look does");
+            }
+        }
+    });
+}
+
+/// Like `repeat`, on the node whose turn it is.
+fn repeat_alone<F>(app: &Arc<App>, name: &'static str, work: impl Fn(Arc<App>) -> F + Clone + Send + 'static)
+where
+    F: Future<Output = Result<Duration, LedgerError>> + Send,
+{
+    repeat(app, name, move |app| {
+        let work = work.clone();
+        let working = work(app.clone());
+        async move { if app.leads(name).await? { working.await } else { Ok(ASK_FOR_TURN) } }
+    });
 }
 
 /// Does `work` again and again; it says how long to rest in between.
@@ -82,7 +116,21 @@ async fn times(app: Arc<App>) -> Result<Duration, LedgerError> {
 /// Changes are followed at once by whoever makes them; this finds what was missed.
 async fn follow(app: Arc<App>) -> Result<Duration, LedgerError> {
     app.follow_all().await?;
-    Ok(FOLLOW_EVERY)
+    // A gate that has forgotten something is looked at when it is noticed, though not without a rest.
+    tokio::time::sleep(LOOK_AT_MOST).await;
+    let _ = tokio::time::timeout(FOLLOW_EVERY, app.attention()).await;
+    Ok(Duration::ZERO)
+}
+
+async fn node(app: Arc<App>) -> Result<Duration, LedgerError> {
+    app.keep_node().await?;
+    Ok(KEEP_NODE_EVERY)
+}
+
+/// Gate against ledger: what differs in two looks, with nothing on its way, is mended.
+async fn reconcile(app: Arc<App>) -> Result<Duration, LedgerError> {
+    app.reconcile().await?;
+    Ok(RECONCILE_EVERY)
 }
 
 async fn admission(app: Arc<App>) -> Result<Duration, LedgerError> {

@@ -215,14 +215,54 @@ impl Cluster {
         }
     }
 
+    /// Remembers a name for so long, for all nodes; `false` if it was remembered already.
+    pub async fn once(&self, name: &str, life: Duration) -> Result<bool, GateError> {
+        let mut command = redis::cmd("SET");
+        command.arg(self.named(name)).arg(1).arg("NX").arg("PX").arg(millis(life));
+        let set: Option<String> = command.query_async(&mut self.link()).await.map_err(GateError::from)?;
+        Ok(set.is_some())
+    }
+
+    pub async fn forget_once(&self, name: &str) -> Result<(), GateError> {
+        Ok(redis::cmd("DEL").arg(self.named(name)).query_async(&mut self.link()).await?)
+    }
+
+    /// Counts up a name that is forgotten after so long; for all nodes.
+    pub async fn count(&self, name: &str, life: Duration) -> Result<u64, GateError> {
+        let name = self.named(name);
+        let counted: (u64, i64) = redis::pipe()
+            .incr(&name, 1)
+            .cmd("PEXPIRE")
+            .arg(&name)
+            .arg(millis(life))
+            .arg("NX")
+            .query_async(&mut self.link())
+            .await
+            .map_err(GateError::from)?;
+        Ok(counted.0)
+    }
+
+    fn named(&self, name: &str) -> String {
+        format!("{}{name}", self.0.options.prefix)
+    }
+
+    /// The pool is not believed any more.
+    pub fn distrust(&self, campaign: CampaignId) {
+        self.0.distrusted.lock().insert(campaign);
+    }
+
     /// Whether the servers answer.
     pub async fn ping(&self) -> Result<(), GateError> {
         Ok(self.gate().link().check().await?)
     }
 
-    pub fn link(&self) -> Link {
+    fn link(&self) -> Link {
         self.gate().link().clone()
     }
+}
+
+fn millis(span: Duration) -> u64 {
+    u64::try_from(span.as_millis()).unwrap_or(u64::MAX).max(1)
 }
 
 impl Shared {

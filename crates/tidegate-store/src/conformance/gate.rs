@@ -125,10 +125,10 @@ async fn restock_and_withdrawal_follow_the_log<G: Gate>(gate: G) {
 async fn a_closed_door_lets_nobody_through<G: Gate>(gate: G) {
     install(&gate, seed(1)).await;
     for (door, rejection) in [(Door::Paused, Rejection::Paused), (Door::Closed, Rejection::Ended)] {
-        answered(gate.set_door(CAMPAIGN, door).await);
+        answered(gate.set_door(CAMPAIGN, door, NOW).await);
         assert_eq!(gate.claim(request(1, 1, 1, 1)).await, Err(rejection));
     }
-    answered(gate.set_door(CAMPAIGN, Door::Open).await);
+    answered(gate.set_door(CAMPAIGN, Door::Open, NOW).await);
     assert!(gate.claim(request(1, 1, 1, 1)).await.is_ok());
 }
 

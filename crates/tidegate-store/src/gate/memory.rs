@@ -148,7 +148,8 @@ impl Gate for MemoryGate {
         Ok(())
     }
 
-    async fn set_door(&self, campaign: CampaignId, door: Door) -> Result<(), GateError> {
+    /// Whoever sets it here does so in the order of what happened.
+    async fn set_door(&self, campaign: CampaignId, door: Door, _: Moment) -> Result<(), GateError> {
         self.change(campaign, |pool| pool.set_door(door));
         Ok(())
     }
@@ -158,6 +159,7 @@ impl Gate for MemoryGate {
             epoch: pool.epoch(),
             version: pool.version(),
             free: pool.free(),
+            moving: 0,
             applied: pool.applied(),
             door: pool.door(),
         }))

@@ -356,10 +356,11 @@ impl Gate for RedisGate {
         Ok(self.call(campaign, 0, &args).await?)
     }
 
-    async fn set_door(&self, campaign: CampaignId, door: Door) -> Result<(), GateError> {
+    async fn set_door(&self, campaign: CampaignId, door: Door, as_of: Moment) -> Result<(), GateError> {
         let Some(lines) = self.lines(campaign).await? else { return Ok(()) };
         for shard in 0..lines.shards.len() {
-            self.call::<()>(campaign, shard, &[arg("door"), arg(door_word(door))]).await?;
+            let args = [arg("door"), arg(door_word(door)), arg(as_of.millis())];
+            self.call::<()>(campaign, shard, &args).await?;
         }
         Ok(())
     }
@@ -371,6 +372,7 @@ impl Gate for RedisGate {
             epoch: one.epoch.min(other.epoch),
             version: one.version + other.version,
             free: one.free + other.free,
+            moving: one.moving + other.moving,
             applied: one.applied.min(other.applied),
             door: if one.door == Door::Open { one.door } else { other.door },
         }))

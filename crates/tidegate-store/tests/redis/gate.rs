@@ -352,8 +352,8 @@ impl Both {
             }
             Step::Door { door } => {
                 let door = [Door::Paused, Door::Closed].get(door).copied().unwrap_or(Door::Open);
-                self.script.set_door(CAMPAIGN, door).await.unwrap();
-                self.core.set_door(CAMPAIGN, door).await.unwrap();
+                self.script.set_door(CAMPAIGN, door, NOW).await.unwrap();
+                self.core.set_door(CAMPAIGN, door, NOW).await.unwrap();
             }
             Step::Return { .. } | Step::Restock { .. } => {}
         }

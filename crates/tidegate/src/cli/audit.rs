@@ -1,14 +1,21 @@
-//! `tidegate audit`: checks every promise against the ledger in the data directory, server running or not.
+//! `tidegate audit`: checks every promise against the ledger, server running or not; on a cluster also the gate.
 
-use anyhow::bail;
+use std::sync::Arc;
+
+use anyhow::{Context, bail};
 use clap::Args;
 use serde_json::{Value, json};
-use tidegate_core::Kind;
 use tidegate_core::public_id::{Public, PublicIds};
-use tidegate_store::ledger::sql::{SqlLedger, path_in};
+use tidegate_core::{Campaign, CampaignState, Kind};
+use tidegate_store::gate::Gate;
+use tidegate_store::gate::redis::RedisGate;
+use tidegate_store::ledger::sql::{SqlLedger, Unobserved, path_in};
 use tidegate_store::ledger::{Audit, Ledger, Page};
+use tidegate_store::redis_link::Link;
 
 use super::{SettingsArgs, Verdict};
+use crate::cluster;
+use crate::config::Config;
 use crate::embedded::ledger_options;
 
 #[derive(Debug, Args)]
@@ -22,27 +29,26 @@ pub(super) struct AuditArgs {
 
 pub(super) async fn run(args: AuditArgs) -> anyhow::Result<Verdict> {
     let (config, _) = args.settings.load()?;
-    if !path_in(&config.data_dir).exists() {
-        bail!("there is no ledger in {}; say where it is with --data-dir", config.data_dir.display());
-    }
-    let ledger = SqlLedger::open_to_read(&ledger_options(&config))?;
-    let secret = ledger.setting("secret").await?;
-    let secret = secret.and_then(|bytes| bytes.try_into().ok()).unwrap_or([0; 32]);
+    let (ledger, gate) = open(&config).await?;
+    let secret = ledger.setting("secret").await?.and_then(|bytes| bytes.try_into().ok()).unwrap_or([0; 32]);
     let ids = PublicIds::new(&secret);
     let (mut sales, mut draws): (Vec<Value>, Vec<Value>) = Default::default();
     let mut ok = true;
     for (noun, found) in [("sale", &mut sales), ("draw", &mut draws)] {
         for (campaign, _) in ledger.campaigns(noun, false, Page::ALL).await? {
             let Some(audit) = ledger.audit(campaign.id).await? else { continue };
-            ok &= audit.violations.is_empty();
+            let drift = drift(gate.as_ref(), &campaign, &audit).await?;
+            ok &= audit.violations.is_empty() && drift.unwrap_or(0) == 0;
             let id = match campaign.kind {
                 Kind::Sale(_) => campaign.id.print(&ids),
                 Kind::Draw(_) => campaign.id.as_draw().print(&ids),
             };
             if !args.json {
-                print(noun, &id, &audit);
+                print(noun, &id, &audit, drift);
             }
-            found.push(json!({noun: id, "checked": audit.checked, "violations": audit.violations}));
+            found.push(json!({
+                noun: id, "checked": audit.checked, "violations": audit.violations, "drift_units": drift,
+            }));
         }
     }
     if args.json {
@@ -54,8 +60,40 @@ pub(super) async fn run(args: AuditArgs) -> anyhow::Result<Verdict> {
     Ok(if ok { Verdict::Yes } else { Verdict::No })
 }
 
-fn print(noun: &str, id: &str, audit: &Audit) {
-    let verdict = if audit.violations.is_empty() { "ok" } else { "BROKEN" };
+/// The ledger, and a cluster's gate.
+async fn open(config: &Config) -> anyhow::Result<(SqlLedger, Option<RedisGate>)> {
+    if config.is_cluster() {
+        let ledger = cluster::ledger(config, Arc::new(Unobserved))?;
+        let link = Link::open(&config.redis_url).await.context("Redis cannot be used")?;
+        return Ok((ledger, Some(RedisGate::new(link, config.cluster.prefix.clone(), "audit"))));
+    }
+    if !path_in(&config.data_dir).exists() {
+        bail!("there is no ledger in {}; say where it is with --data-dir", config.data_dir.display());
+    }
+    Ok((SqlLedger::open_to_read(&ledger_options(config))?, None))
+}
+
+/// Units the gate has too many, or too few; `None` where there is no gate to ask, or something was on its way.
+async fn drift(
+    gate: Option<&RedisGate>,
+    campaign: &Campaign,
+    audit: &Audit,
+) -> anyhow::Result<Option<i64>> {
+    let runs = matches!(campaign.state, CampaignState::Live | CampaignState::Paused);
+    let Some(gate) = gate.filter(|_| runs) else { return Ok(None) };
+    let queued = gate.queued_units(campaign.id).await?;
+    let Some(figures) = gate.figures(campaign.id).await? else { return Ok(None) };
+    if queued > 0 || figures.applied != audit.log_end {
+        return Ok(None);
+    }
+    let tally = audit.tally;
+    let nobodys = i64::from(tally.stock) - i64::from(tally.awaiting_payment) - i64::from(tally.paid);
+    Ok(Some(i64::from(figures.free) + i64::from(figures.moving) - nobodys))
+}
+
+fn print(noun: &str, id: &str, audit: &Audit, drift: Option<i64>) {
+    let sound = audit.violations.is_empty() && drift.unwrap_or(0) == 0;
+    let verdict = if sound { "ok" } else { "BROKEN" };
     let tally = audit.tally;
     say!(
         "{noun} {id}  {verdict}  {} rows  stock {}  awaiting {}  paid {}  returned {}",
@@ -67,5 +105,8 @@ fn print(noun: &str, id: &str, audit: &Audit) {
     );
     for violation in &audit.violations {
         say!("               {violation}");
+    }
+    if let Some(units) = drift.filter(|units| *units != 0) {
+        say!("               the gate has {units} units more than the ledger says are free");
     }
 }

@@ -1,10 +1,14 @@
 //! `tidegate migrate`: brings the ledger up to date and says so. Starting the server does the same.
 
+use std::sync::Arc;
+
+use anyhow::Context;
 use clap::Args;
 use tidegate_store::data_dir::DataDir;
-use tidegate_store::ledger::sql::{SqlLedger, Unobserved, schema_version};
+use tidegate_store::ledger::sql::{SqlLedger, Unobserved, postgres_schema_version, schema_version};
 
 use super::{SettingsArgs, Verdict};
+use crate::cluster;
 use crate::embedded::ledger_options;
 
 #[derive(Debug, Args)]
@@ -13,8 +17,13 @@ pub(super) struct MigrateArgs {
     settings: SettingsArgs,
 }
 
-pub(super) fn run(args: MigrateArgs) -> anyhow::Result<Verdict> {
+pub(super) async fn run(args: MigrateArgs) -> anyhow::Result<Verdict> {
     let (config, _) = args.settings.load()?;
+    if config.is_cluster() {
+        cluster::ledger(&config, Arc::new(Unobserved))?.migrate().await.context("PostgreSQL cannot be used")?;
+        say!("The ledger on PostgreSQL has schema {}.", postgres_schema_version());
+        return Ok(Verdict::Yes);
+    }
     let _alone = DataDir::lock(&config.data_dir)?;
     SqlLedger::open(&ledger_options(&config), Box::new(Unobserved))?;
     say!("The ledger in {} has schema {}.", config.data_dir.display(), schema_version());

@@ -1,7 +1,7 @@
 //! `tidegate serve`: opens the parts, answers until told to stop, leaves nothing behind.
 
 use std::net::SocketAddr;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use clap::Args;
@@ -12,8 +12,12 @@ use tokio::signal::unix::{SignalKind, signal};
 use super::{SettingsArgs, Verdict};
 use crate::clock::Clock;
 use crate::config::Config;
+use crate::cluster::{self, Joined};
 use crate::embedded::{self, Opened};
 use crate::{demo, http, telemetry, workers};
+
+/// How often it is tried to become a node.
+const JOIN_EVERY: Duration = Duration::from_secs(1);
 
 #[derive(Debug, Args)]
 pub(super) struct ServeArgs {
@@ -33,7 +37,12 @@ pub(super) async fn run(args: ServeArgs) -> anyhow::Result<Verdict> {
         format!("cannot listen on {}; choose another address with --listen", config.listen)
     })?;
     let address = listener.local_addr()?;
-    let opened = embedded::open(&config, Clock::System).await?;
+    let (listener, opened, news) = if config.is_cluster() {
+        let Some((listener, joined)) = join(listener, &config).await? else { return Ok(Verdict::Yes) };
+        (listener, joined.opened, Some(joined.news))
+    } else {
+        (listener, embedded::open(&config, Clock::System).await?, None)
+    };
     let app = opened.app.clone();
     tokio::spawn({
         let app = app.clone();
@@ -43,6 +52,9 @@ pub(super) async fn run(args: ServeArgs) -> anyhow::Result<Verdict> {
             app.close();
         }
     });
+    if let Some(news) = news {
+        workers::start_node(&app, news);
+    }
     // Answers from now on; until it is ready it says that it is not, and why.
     let router = http::router(app.clone(), &config);
     let serving = tokio::spawn(http::serve(listener, router, app.clone(), config.http.clone()));
@@ -59,10 +71,39 @@ pub(super) async fn run(args: ServeArgs) -> anyhow::Result<Verdict> {
     Ok(Verdict::Yes)
 }
 
+/// Tries until this is a node of the cluster; meanwhile it answers that it is not ready, and why. `None` if it is told to
+/// stop before that.
+async fn join(listener: TcpListener, config: &Config) -> anyhow::Result<Option<(TcpListener, Joined)>> {
+    let waiting = http::Waiting::start(listener);
+    let joining = async {
+        loop {
+            match cluster::join(config).await {
+                Ok(joined) => return joined,
+                Err(error) => {
+                    waiting.say(&format!("{error:#}"));
+                    tokio::time::sleep(JOIN_EVERY).await;
+                }
+            }
+        }
+    };
+    let joined = tokio::select! {
+        joined = joining => Some(joined),
+        () = stop_signal() => None,
+    };
+    let listener = waiting.end().await?;
+    Ok(joined.map(|joined| (listener, joined)))
+}
+
 /// Brings the app up: records what was left from before, rebuilds the gate, fills in the demo, starts the workers.
 async fn start(config: &Config, opened: &Opened) -> anyhow::Result<()> {
     let app = &opened.app;
-    app.start().await?;
+    while let Err(error) = app.start().await {
+        if !config.is_cluster() {
+            return Err(error.into());
+        }
+        // What is wrong is in its health already.
+        tokio::time::sleep(JOIN_EVERY).await;
+    }
     if !config.wants_demo() {
         app.end_demo().await?;
     } else if opened.is_new {
@@ -103,7 +144,11 @@ fn announce(config: &Config, opened: &Opened, address: SocketAddr, started: Inst
     say!("  API       {url}/v1/sales   {url}/v1/draws");
     say!("  Docs      {url}/docs");
     say!("  Health    {url}/readyz   {url}/metrics");
-    say!("  Data      {} (embedded)", config.data_dir.display());
+    if config.is_cluster() {
+        say!("  Data      PostgreSQL and Redis; this is node {}", opened.app.node().number);
+    } else {
+        say!("  Data      {} (embedded)", config.data_dir.display());
+    }
     match &opened.new_admin_key {
         Some(key) => {
             say!("  Admin key {key}\n            Shown only now: keep it, or set TIDEGATE_ADMIN_KEY.");

@@ -11,6 +11,7 @@ use argon2::Argon2;
 use argon2::password_hash::phc::PasswordHash;
 use argon2::password_hash::{PasswordHasher, PasswordVerifier};
 use tidegate_core::{Moment, Rejection, UserId};
+use tidegate_store::admission::News;
 use tidegate_store::ledger::sql::{Account, CodeCheck, CodeSent, NewCode, Session};
 use tokio::sync::Semaphore;
 
@@ -215,6 +216,7 @@ impl App {
         let token = digest(&[token.as_bytes()]);
         self.ledger.end_session(token).await?;
         self.sessions.forget(&token);
+        self.tell(News::SessionEnded(token)).await;
         Ok(())
     }
 

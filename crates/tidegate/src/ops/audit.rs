@@ -1,7 +1,9 @@
 //! The audit of one sale: the ledger against its own promises, and the gate against the ledger.
 
+use hashbrown::HashMap;
 use tidegate_core::{CampaignId, Rejection};
-use tidegate_store::ledger::{Audit, Ledger};
+use tidegate_store::admission::Standing;
+use tidegate_store::ledger::{Audit, Ledger, LedgerError};
 
 use super::{App, Refusal};
 
@@ -40,10 +42,51 @@ impl App {
         let tally = ledger.tally;
         let ledger_free = tally.stock.saturating_sub(tally.awaiting_payment + tally.paid);
         let (queued, gate_free) = (after.queued, after.figures.map(|figures| figures.free));
-        let units = gate_free.map_or(0, |free| i64::from(free) + i64::from(queued) - i64::from(ledger_free));
+        let units = difference(&after, ledger_free);
         let moving = before != after
             || (self.admission.is_embedded() && ledger.recorded < after.end)
             || after.figures.is_some_and(|figures| figures.applied != ledger.log_end);
         Ok(SaleAudit { ledger, drift: Drift { gate_free, ledger_free, queued, units, moving } })
     }
+
+    /// Compares gate and ledger for every running campaign, by their counts alone. What differs twice, with nothing on its
+    /// way, is reported, and mended where the gate can be rebuilt while it sells.
+    pub async fn reconcile(&self) -> Result<(), LedgerError> {
+        let (mut total, mut differing) = (0, HashMap::new());
+        for campaign in self.book.all() {
+            let Some(units) = self.quiet_drift(campaign.id).await?.filter(|units| *units != 0) else { continue };
+            total += units.abs();
+            differing.insert(campaign.id, units);
+            if self.differed.lock().get(&campaign.id) == Some(&units) {
+                let id = self.print_campaign(&campaign);
+                tracing::error!(id, units, "the gate has so many units more than the ledger");
+                if let Some(cluster) = self.admission.cluster() {
+                    cluster.distrust(campaign.id);
+                }
+            }
+        }
+        *self.differed.lock() = differing;
+        self.metrics.drift.set(total);
+        Ok(())
+    }
+
+    /// Units the gate has too many, or too few; `None` while something is on its way.
+    async fn quiet_drift(&self, id: CampaignId) -> Result<Option<i64>, LedgerError> {
+        let Ok(before) = self.admission.standing(id).await else { return Ok(None) };
+        let Some(figures) = before.figures.filter(|_| before.queued == 0) else { return Ok(None) };
+        let behind = !self.ledger.stock_log(id, figures.applied, 1).await?.is_empty();
+        let tally = self.ledger.tally(id).await?.unwrap_or_default();
+        if behind || self.admission.standing(id).await.ok() != Some(before) {
+            return Ok(None);
+        }
+        let free = tally.stock.saturating_sub(tally.awaiting_payment + tally.paid);
+        Ok(Some(difference(&before, free)))
+    }
+}
+
+/// Units the gate has more than nobody holds by the ledger.
+fn difference(standing: &Standing, ledger_free: u32) -> i64 {
+    let Some(figures) = standing.figures else { return 0 };
+    let there = i64::from(figures.free) + i64::from(figures.moving) + i64::from(standing.queued);
+    there - i64::from(ledger_free)
 }

@@ -37,6 +37,10 @@ impl Sessions {
     pub(super) fn forget(&self, token: &Secret) {
         self.0.remove(token);
     }
+
+    pub(super) fn clear(&self) {
+        self.0.clear();
+    }
 }
 
 impl App {

@@ -3,6 +3,7 @@
 use tidegate_core::campaign::Step;
 use tidegate_core::pool::Door;
 use tidegate_core::{Campaign, CampaignId, CampaignState, Kind, Moment, Protect, Rejection, Seed, Window};
+use tidegate_store::admission::News;
 use tidegate_store::ledger::{Actor, Ledger, LedgerError, Tally};
 
 use super::{App, Refusal};
@@ -81,26 +82,25 @@ impl App {
             self.prewarm(id, now).await?;
         }
         if matches!(step, Step::Pause | Step::Close) {
-            self.admission.set_door(id, Door::Paused).await?;
+            self.admission.set_door(id, Door::Paused, now).await?;
         }
         let stepped = self.ledger.step(id, step, by, now, reason).await;
         // If that cannot be read, `follow_all` finds out what holds.
         let current = self.ledger.campaign(id).await.inspect_err(|_| self.book.strike(id))?;
         let current = current.ok_or(Rejection::NotFound)?;
         let closed = current.state == CampaignState::Closed;
-        self.enter(current).await;
+        self.enter(current, self.now()).await;
         if closed {
-            self.admission.remove(id);
-            self.rates.forget(id);
-            self.rooms.forget(id);
+            self.let_go(id);
         }
+        self.tell(News::Campaign(id)).await;
         Ok(stepped?.ok_or(Rejection::NotFound)??)
     }
 
     /// Sets the campaign's door and takes it into the book. If the gate does not answer it is struck out instead:
     /// `follow_all` finds it and tries again.
-    async fn enter(&self, campaign: Campaign) {
-        match self.admission.set_door(campaign.id, campaign.door()).await {
+    pub(super) async fn enter(&self, campaign: Campaign, as_of: Moment) {
+        match self.admission.set_door(campaign.id, campaign.door(), as_of).await {
             Ok(()) => self.book.enter(campaign),
             Err(error) => {
                 let id = self.print_campaign(&campaign);
@@ -108,6 +108,14 @@ impl App {
                 self.book.strike(campaign.id);
             }
         }
+    }
+
+    /// A campaign that runs no more is let go.
+    pub(super) fn let_go(&self, id: CampaignId) {
+        self.book.strike(id);
+        self.admission.remove(id);
+        self.rates.forget(id);
+        self.rooms.forget(id);
     }
 
     /// Installs the pool behind a closed door, in a new epoch: claims of earlier ones are recorded by then.
@@ -124,7 +132,11 @@ impl App {
     }
 
     pub(super) async fn counted(&self, campaign: &Campaign, tally: Tally) -> Counters {
-        let queued = self.admission.queued_units(campaign.id).await;
+        let runs = matches!(campaign.state, CampaignState::Live | CampaignState::Paused);
+        let queued = match runs || self.admission.is_embedded() {
+            true => self.admission.queued_units(campaign.id).await,
+            false => 0,
+        };
         let unheld = tally.stock.saturating_sub(tally.awaiting_payment + tally.paid + queued);
         let available = self.admission.left(campaign.id).unwrap_or(unheld);
         Counters { tally, available, queued }
@@ -169,19 +181,34 @@ impl App {
     /// Lets book and gate catch up with the ledger: what an interrupted step left behind, and the stock log of every
     /// running campaign.
     pub async fn follow_all(&self) -> Result<(), LedgerError> {
-        for campaign in self.ledger.running().await? {
-            if self.book.find(campaign.id).is_none_or(|entered| *entered != campaign) {
-                self.catch_up_with(campaign.id).await?;
-            }
-            self.follow(campaign.id).await?;
+        let running = self.ledger.running().await?;
+        if let Some(cluster) = self.admission.cluster() {
+            self.keep_up(cluster, &running).await?;
+        }
+        for campaign in running {
+            self.follow_one(&campaign).await?;
         }
         Ok(())
+    }
+
+    /// The same for one of them, as the ledger has it.
+    pub(super) async fn follow_one(&self, campaign: &Campaign) -> Result<(), LedgerError> {
+        if let Some(cluster) = self.admission.cluster()
+            && !self.mend(cluster, campaign).await?
+        {
+            return Ok(());
+        }
+        if self.book.find(campaign.id).is_none_or(|entered| *entered != *campaign) {
+            self.catch_up_with(campaign.id).await?;
+        }
+        self.follow(campaign.id).await
     }
 
     async fn catch_up_with(&self, id: CampaignId) -> Result<(), LedgerError> {
         let _one_at_a_time = self.campaigns.lock().await;
         if let Some(campaign) = self.ledger.campaign(id).await? {
-            self.enter(campaign).await;
+            let as_of = campaign.updated_at;
+            self.enter(campaign, as_of).await;
         }
         Ok(())
     }

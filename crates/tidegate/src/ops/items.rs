@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use tidegate_core::{Item, ItemId, Money, Rejection};
+use tidegate_store::admission::News;
 use tidegate_store::ledger::{Ledger, Page, Remember, Remembered};
 
 use super::{App, Refusal};
@@ -38,6 +39,7 @@ impl App {
         let item = Item { name, description, price, image_url, updated_at: self.now(), ..before };
         self.ledger.update_item(item.clone()).await?;
         self.items.insert(id, Arc::new(item.clone()));
+        self.tell(News::Item(id)).await;
         Ok(item)
     }
 
@@ -47,6 +49,7 @@ impl App {
         }
         let item = self.ledger.item(id).await?.ok_or(Rejection::NotFound)?;
         self.items.insert(id, Arc::new(item.clone()));
+        self.tell(News::Item(id)).await;
         Ok(item)
     }
 

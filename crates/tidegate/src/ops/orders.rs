@@ -7,7 +7,7 @@ use tidegate_core::{
     Campaign, CampaignId, CampaignState, Claim, ClaimId, ClaimRequest, Granted, IdempotencyKey, Moment,
     Order, OrderId, OrderState, Phase, Rejection, UserId, Wanted,
 };
-use tidegate_store::admission::{NotTaken, Taken};
+use tidegate_store::admission::{News, NotTaken, Taken};
 use tidegate_store::intake::{AppendError, Unrecorded};
 use tidegate_store::ledger::sql::OrderFilter;
 use tidegate_store::ledger::{Actor, Ledger, LedgerError, Page};
@@ -260,6 +260,7 @@ impl App {
         campaigns.dedup();
         for campaign in campaigns {
             self.follow(campaign).await?;
+            self.tell(News::Campaign(campaign)).await;
         }
         for order in &expired {
             self.metrics.order("expired");
@@ -275,6 +276,7 @@ impl App {
     /// After a commit that gave units back: the gate sells them again, and whoever watches hears of it.
     pub(super) async fn units_returned(&self, order: &Order) -> Result<(), Refusal> {
         self.follow(order.campaign).await?;
+        self.tell(News::Campaign(order.campaign)).await;
         self.watchers.changed(order.id);
         Ok(())
     }
@@ -318,8 +320,8 @@ fn not_kept(error: &AppendError) -> Refusal {
         AppendError::NoRoom(_) => Rejection::NotReady.into(),
         AppendError::Rejected(rejection) => (*rejection).into(),
         AppendError::Failed(_) => Refusal::Unknown(
-            "The disk failed while the order was being written, so its outcome is not known yet. Look at your orders \
-             later, or repeat the request with the same Idempotency-Key."
+            "The order was being kept when something failed, so its outcome is not known yet. Look at your orders later, \
+             or repeat the request with the same Idempotency-Key."
                 .into(),
         ),
     }

@@ -58,6 +58,10 @@ impl From<Rejection> for Refusal {
 impl From<LedgerError> for Refusal {
     fn from(error: LedgerError) -> Self {
         tracing::warn!(%error, "a request met a failing ledger");
+        if let LedgerError::Unclear(_) = error {
+            let detail = "The database was lost while this was being committed, so its outcome is not known yet. Look again later.";
+            return Self::Unknown(detail.into());
+        }
         if matches!(error, LedgerError::Failed(_)) {
             let detail = "The disk failed while this was being written, so its outcome is not known yet. Look again later.";
             return Self::Unknown(detail.into());

@@ -2,7 +2,8 @@
 
 use tidegate_core::pool::Withdrawal;
 use tidegate_core::{Campaign, CampaignId, CampaignState, Item, Kind, Moment, Phase, Rejection, Sale};
-use tidegate_store::ledger::{Ledger, Page, Remember};
+use tidegate_store::admission::News;
+use tidegate_store::ledger::{Ledger, LedgerError, Page, Remember};
 
 use super::campaigns::{CampaignTerms, Counters};
 use super::{App, Refusal};
@@ -108,6 +109,7 @@ impl App {
         let after = after.ok_or(Rejection::NotFound)?;
         self.follow(id).await?;
         self.book.enter(after.clone());
+        self.tell(News::Campaign(id)).await;
         let changed = i64::from(after.stock) - i64::from(before.stock);
         Ok((after, changed))
     }
@@ -123,7 +125,9 @@ impl App {
             return Err(Refusal::Conflict { code: "no_free_units", detail });
         }
         let recorded = self.ledger.withdraw(id, withdrawal.clone(), self.now(), key).await;
+        // One whose outcome is not known stays out of sale until gate and ledger are compared.
         if recorded.is_err()
+            && !matches!(recorded, Err(LedgerError::Unclear(_)))
             && let Err(error) = self.admission.put_back(id, withdrawal).await
         {
             let id = self.print(id);

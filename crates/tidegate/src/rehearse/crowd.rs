@@ -75,7 +75,7 @@ fn queue_path(plan: &Plan) -> String {
 }
 
 async fn join(plan: Arc<Plan>, part: usize) -> anyhow::Result<()> {
-    let mut client = Client::new(&plan.url, None)?;
+    let mut client = Client::new(&plan.url, None)?.spread(part);
     for buyer in mine(&plan, part) {
         let browsers = if buyer % TWO_BROWSERS_EVERY == 0 { 2 } else { 1 };
         for _ in 0..browsers {
@@ -118,7 +118,8 @@ async fn judge(plan: &Plan) -> anyhow::Result<Fairness> {
 
 /// Asks for each buyer's place in turn, and orders for those whose turn it is.
 async fn wait_and_buy(plan: Arc<Plan>, part: usize) -> anyhow::Result<Told> {
-    let mut client = Client::new(&plan.url, None)?;
+    // Not where it joined, if there are several.
+    let mut client = Client::new(&plan.url, None)?.spread(part + 1);
     let mut told = Told::new()?;
     let mut waiting: Vec<usize> = mine(&plan, part).collect();
     let deadline = Instant::now() + LONGEST;

@@ -33,6 +33,8 @@ pub(super) struct Plan {
     pub(super) bots_percent: usize,
     /// Passes that buyers have got, for scripts to steal.
     pub(super) used_passes: Arc<Mutex<Vec<String>>>,
+    /// How long a buyer goes on asking, with the same key, while there is no clear answer.
+    pub(super) patience: Duration,
 }
 
 /// What the buyers were told.
@@ -53,8 +55,6 @@ pub(super) struct Told {
     pub(super) latency: Histogram<u64>,
 }
 
-/// A buyer asks again, with the same key, when there was no clear answer.
-const RETRIES: u32 = 20;
 const RETRY_AFTER: Duration = Duration::from_millis(100);
 const LONGEST_US: u64 = 600_000_000;
 
@@ -137,8 +137,9 @@ pub(super) async fn fire(plan: Plan) -> anyhow::Result<Told> {
     let (plan, next) = (Arc::new(plan), Arc::new(AtomicU64::new(0)));
     let started = Instant::now();
     let mut crowd = tokio::task::JoinSet::new();
-    for _ in 0..plan.connections {
-        crowd.spawn(connection(plan.clone(), next.clone(), total, started, bar.clone()));
+    for number in 0..plan.connections as usize {
+        let client = Client::new(&plan.url, None)?.spread(number);
+        crowd.spawn(connection(plan.clone(), client, next.clone(), total, started, bar.clone()));
     }
     let mut told = Told::new()?;
     while let Some(part) = crowd.join_next().await {
@@ -152,12 +153,12 @@ pub(super) async fn fire(plan: Plan) -> anyhow::Result<Told> {
 /// One connection, taking the next attempt whenever it is free.
 async fn connection(
     plan: Arc<Plan>,
+    mut client: Client,
     next: Arc<AtomicU64>,
     total: u64,
     started: Instant,
     bar: ProgressBar,
 ) -> anyhow::Result<Told> {
-    let mut client = Client::new(&plan.url, None)?;
     let mut told = Told::new()?;
     loop {
         let number = next.fetch_add(1, Ordering::Relaxed);
@@ -202,17 +203,41 @@ async fn attempt(client: &mut Client, plan: &Plan, buyer: usize, number: u64) ->
             Err(answer) => return answer,
         }
     }
-    let mut last = None;
-    for _ in 0..=RETRIES {
-        let sent = client.send_as(token, Method::POST, &path, Some(body.clone()), Some(&key)).await;
-        match sent {
-            Ok(answer) if answer.status == 503 || answer.code() == "idempotency_in_flight" => {
-                last = Some(answer);
-            }
-            Ok(answer) => return Some(answer),
-            Err(_) => last = None,
+    let deadline = Instant::now() + plan.patience;
+    loop {
+        let sent = client.send_as(token, Method::POST, &path, Some(body.clone()), Some(&key)).await.ok();
+        let answer = match sent {
+            Some(answer) if answer.status == 202 => outcome(client, plan, token, answer, deadline).await,
+            sent => sent,
+        };
+        // Something of theirs does not work right now, or what was queued was lost: the buyer may try again at once.
+        let unclear = answer.as_ref().is_none_or(|answer| {
+            answer.status >= 500 || ["idempotency_in_flight", "claim_lost"].contains(&answer.code().as_str())
+        });
+        if !unclear || Instant::now() >= deadline {
+            return answer;
         }
         tokio::time::sleep(RETRY_AFTER).await;
     }
-    last
+}
+
+/// What became of an order that was queued; `None` if it came to nothing, or nobody can say.
+async fn outcome(
+    client: &mut Client,
+    plan: &Plan,
+    token: &str,
+    queued: Answer,
+    deadline: Instant,
+) -> Option<Answer> {
+    let id = queued.json()["id"].as_str()?.to_owned();
+    let path = format!("/v1/{}/{id}", if plan.draw { "plays" } else { "orders" });
+    while Instant::now() < deadline {
+        let found = client.send_as(token, Method::GET, &path, None, None).await.ok();
+        match found.as_ref().map(|found| (found.status, found.json()["state"].as_str().map(str::to_owned))) {
+            Some((200, Some(state))) if state == "rejected" => return None,
+            Some((200, Some(state))) if state != "queued" => return found.map(|found| Answer { status: 201, ..found }),
+            _ => tokio::time::sleep(RETRY_AFTER).await,
+        }
+    }
+    Some(queued)
 }

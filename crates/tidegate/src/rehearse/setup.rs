@@ -93,7 +93,7 @@ impl Rehearsal {
         let item = operator.expect(201, Method::POST, "/v1/admin/items", Some(&item)).await?;
         let sale = json!({
             "item_id": item["id"], "price": price, "stock": args.stock(), "starts_at": starts_at, "ends_at": ends_at,
-            "per_user_limit": args.limit(), "pay_within_s": 24 * 3600, "protect": protect(args),
+            "shards": args.shards, "per_user_limit": args.limit(), "pay_within_s": 24 * 3600, "protect": protect(args),
         });
         operator.expect(201, Method::POST, "/v1/admin/sales", Some(&sale)).await
     }

@@ -38,7 +38,7 @@ async fn publish(operator: &mut Client) -> String {
 async fn record(ledger: &SqlLedger) {
     let campaign = ledger.campaigns("sale", true, Page::ALL).await.unwrap().remove(0).0;
     let now = Clock::System.now();
-    let base = ledger.highest_id().unwrap();
+    let base = ledger.highest_id().await.unwrap();
     for batch in 0..ORDERS / BATCH {
         let claims = (batch * BATCH..(batch + 1) * BATCH).map(|number| {
             let buyer = chance::short_digest(&[&number.to_le_bytes()]);

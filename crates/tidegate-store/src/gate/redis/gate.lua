@@ -517,9 +517,11 @@ function operations.put_back(epoch, units, slots)
   return redis.status_reply("OK")
 end
 
-function operations.door(door)
+-- What held at an earlier moment than what was said last is not listened to.
+function operations.door(door, at)
   local p = pool()
-  if p then
+  if p and tonumber(at) >= tonumber(redis.call("HGET", POOL, "door_at") or 0) then
+    redis.call("HSET", POOL, "door_at", at)
     p.door, p.version = door, p.version + 1
     write(p)
     for _, key in ipairs(KEYS) do

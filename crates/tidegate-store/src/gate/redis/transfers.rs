@@ -16,9 +16,8 @@ type Answer = (u32, u64, u32, u64, u32, u32, u32, String);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ShardFigures {
     pub(super) pool: PoolFigures,
-    /// Transfers that have left it and are not known to have arrived, and the units in them.
+    /// Transfers that have left it and are not known to have arrived.
     leaving: u32,
-    moving: u32,
     /// Units in claims that are not recorded yet.
     pub(super) queued: u32,
 }
@@ -27,9 +26,9 @@ impl PoolLines {
     /// Takes note of what was seen.
     fn remember(&self, all: &[ShardFigures]) {
         for (line, shard) in self.shards.iter().zip(all) {
-            line.saw(shard.pool.epoch.into(), shard.pool.version, shard.pool.free + shard.moving);
+            line.saw(shard.pool.epoch.into(), shard.pool.version, shard.pool.free + shard.pool.moving);
         }
-        if all.iter().any(|shard| shard.pool.free + shard.moving > 0) {
+        if all.iter().any(|shard| shard.pool.free + shard.pool.moving > 0) {
             self.sold_out.store(false, Ordering::Release);
         }
     }
@@ -47,10 +46,9 @@ impl RedisGate {
         let answer: Option<Answer> = self.call(campaign, shard, &[arg("figures")]).await?;
         let figures =
             answer.map(|(epoch, version, free, applied, leaving, queued, moving, door)| ShardFigures {
-                pool: PoolFigures { epoch, version, free, applied, door: read_door(&door) },
-                leaving,
-                moving,
-                queued,
+                            pool: PoolFigures { epoch, version, free, moving, applied, door: read_door(&door) },
+            leaving,
+            queued,
             });
         Ok(figures.filter(|shard| (u64::from(shard.pool.epoch), shard.pool.version) >= seen))
     }

@@ -163,6 +163,17 @@ impl SqlLedger {
         .await
     }
 
+    /// Those that were closed after this moment: some of their claims may not be recorded yet.
+    pub async fn closed_since(&self, moment: Moment) -> Result<Vec<Campaign>, LedgerError> {
+        self.read(move |connection| {
+            connection
+                .prepare_cached("SELECT * FROM campaign WHERE state = 'closed' AND updated_at > ?")?
+                .query_map([moment.millis()], |row| campaign(connection, row))?
+                .collect()
+        })
+        .await
+    }
+
     pub async fn tally(&self, id: CampaignId) -> Result<Option<Tally>, LedgerError> {
         self.read(move |connection| {
             let mut select = connection

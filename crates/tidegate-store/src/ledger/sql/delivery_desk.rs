@@ -22,7 +22,7 @@ impl SqlLedger {
     pub async fn deliveries(&self, filter: DeliveryFilter, page: Page) -> Result<Vec<Delivery>, LedgerError> {
         let query = match (filter.campaign, filter.state) {
             (Some(_), _) => {
-                "SELECT * FROM delivery WHERE campaign = ?1 AND (?2 IS NULL OR state = ?2) AND id < ?3"
+                "SELECT * FROM delivery WHERE campaign = ?1 AND (CAST(?2 AS TEXT) IS NULL OR state = ?2) AND id < ?3"
             }
             (None, Some(_)) => {
                 "SELECT * FROM delivery WHERE CAST(?1 AS BIGINT) IS NULL AND state = ?2 AND id < ?3"

@@ -158,11 +158,11 @@ impl SqlLedger {
     /// Everybody's orders, newest first.
     pub async fn orders(&self, filter: OrderFilter, page: Page) -> Result<Vec<Order>, LedgerError> {
         let of_one = select_orders!(
-            "WHERE orders.campaign = ?1 AND orders.id < ?3 AND (?2 IS NULL OR orders.state = ?2)
+            "WHERE orders.campaign = ?1 AND orders.id < ?3 AND (CAST(?2 AS TEXT) IS NULL OR orders.state = ?2)
              ORDER BY orders.id DESC LIMIT ?4"
         );
         let of_all = select_orders!(
-            "WHERE CAST(?1 AS BIGINT) IS NULL AND orders.id < ?3 AND (?2 IS NULL OR orders.state = ?2)
+            "WHERE CAST(?1 AS BIGINT) IS NULL AND orders.id < ?3 AND (CAST(?2 AS TEXT) IS NULL OR orders.state = ?2)
              ORDER BY orders.id DESC LIMIT ?4"
         );
         self.scan(move |connection| {

@@ -1,0 +1,93 @@
+//! Builds the cluster's backends from the configuration: one of many nodes, on Redis or Valkey and PostgreSQL.
+//!
+//! A node keeps nothing of its own. What it needs to be told apart is leased: its number, which its ids carry.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicI64;
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use tidegate_store::admission::cluster::{Cluster, ClusterOptions};
+use tidegate_store::admission::{Admission, News};
+use tidegate_store::ledger::sql::{Observer, PostgresOptions, SqlLedger};
+use tokio::sync::mpsc;
+
+use crate::chance::{self, keyed};
+use crate::clock::Clock;
+use crate::config::Config;
+use crate::embedded::Opened;
+use crate::health::Health;
+use crate::metrics::Metrics;
+use crate::ops::{Node, REFUSED_KEPT, Refused};
+use crate::parts::{self, Backends, LedgerWatch};
+
+/// How long a number is a node's after it was last heard of. While a node cannot renew it, it takes no claims.
+pub const NUMBER_LEASE: Duration = Duration::from_secs(30);
+/// Numbers there are: ten bits of an id.
+const NUMBERS: u32 = 1024;
+
+/// The app, and the news of other nodes.
+#[derive(Debug)]
+pub struct Joined {
+    pub opened: Opened,
+    pub news: mpsc::UnboundedReceiver<News>,
+}
+
+pub fn ledger(config: &Config, observer: Arc<dyn Observer>) -> anyhow::Result<SqlLedger> {
+    let options = PostgresOptions {
+        url: config.database_url.clone(),
+        readers: config.ledger.readers,
+        writers: config.ledger.writers,
+    };
+    Ok(SqlLedger::postgres(options, observer)?)
+}
+
+/// Connects to everything and becomes a node. Fails where a part cannot be reached; it can be tried again.
+pub async fn join(config: &Config) -> anyhow::Result<Joined> {
+    let (health, metrics) = (Arc::new(Health::starting()), Arc::new(Metrics::default()));
+    let watch = LedgerWatch { health: health.clone(), metrics: metrics.clone() };
+    let ledger = Arc::new(ledger(config, Arc::new(watch))?);
+    ledger.migrate().await.context("PostgreSQL cannot be used")?;
+    let clock = Clock::Shared(Arc::new(AtomicI64::new(0)));
+    let here = clock.now();
+    if let Some(there) = ledger.time().await? {
+        clock.set_right(here, there, clock.now());
+    }
+    let (secret, is_new) = parts::secret(&ledger).await?;
+    let (admin_key_digest, new_admin_key) = parts::admin_key(config, &ledger).await?;
+    let name = chance::token("", &chance::secret()?)[..12].to_owned();
+    let millis = u32::try_from(NUMBER_LEASE.as_millis()).unwrap_or(u32::MAX);
+    let Some(number) = ledger.take_number(name.clone(), millis, NUMBERS).await? else {
+        bail!("there are {NUMBERS} nodes already");
+    };
+    let node = Node { name, number: u16::try_from(number)? };
+    let (cluster, news) = Cluster::open(ClusterOptions {
+        urls: config.redis_url.clone(),
+        prefix: config.cluster.prefix.clone(),
+        node: node.name.clone(),
+        number: node.number,
+        max_pending: config.cluster.max_unrecorded,
+    })
+    .await
+    .context("Redis cannot be used")?;
+    let highest_id = ledger.highest_id().await?;
+    let app = parts::assemble(
+        config,
+        Backends {
+            admission: Arc::new(Admission::Cluster(cluster)),
+            ledger,
+            clock,
+            health,
+            metrics,
+            refused: Arc::new(Refused::new(REFUSED_KEPT)),
+            // The same for all nodes: what one sealed the others open.
+            boot: keyed(&secret, &[b"cluster"]),
+            secret,
+            admin_key_digest,
+            highest_id,
+            node,
+        },
+    )?;
+    let opened = Opened { app, new_admin_key, is_new, _data_dir: None };
+    Ok(Joined { opened, news })
+}
