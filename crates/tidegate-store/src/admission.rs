@@ -50,6 +50,10 @@ impl Kept {
 #[derive(Clone, Debug)]
 pub enum NotTaken {
     Rejected(Rejection),
+    /// A claim with its key was taken and is not durable yet.
+    InFlight,
+    /// Its key has made something before.
+    Repeated,
     NotKept(AppendError),
 }
 

@@ -10,3 +10,4 @@ pub mod intake;
 pub mod ledger;
 pub mod recorder;
 pub mod redis_link;
+pub mod waiting;

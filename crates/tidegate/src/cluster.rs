@@ -44,11 +44,15 @@ pub fn ledger(config: &Config, observer: Arc<dyn Observer>) -> anyhow::Result<Sq
 
 /// Connects to everything and becomes a node. Fails where a part cannot be reached; it can be tried again.
 pub async fn join(config: &Config) -> anyhow::Result<Joined> {
+    join_at(config, Clock::Shared(Arc::new(AtomicI64::new(0)))).await
+}
+
+/// The same with a clock of the caller's.
+pub async fn join_at(config: &Config, clock: Clock) -> anyhow::Result<Joined> {
     let (health, metrics) = (Arc::new(Health::starting()), Arc::new(Metrics::default()));
     let watch = LedgerWatch { health: health.clone(), metrics: metrics.clone() };
     let ledger = Arc::new(ledger(config, Arc::new(watch))?);
     ledger.migrate().await.context("PostgreSQL cannot be used")?;
-    let clock = Clock::Shared(Arc::new(AtomicI64::new(0)));
     let here = clock.now();
     if let Some(there) = ledger.time().await? {
         clock.set_right(here, there, clock.now());

@@ -114,7 +114,11 @@ impl Metrics {
             self.refused_connections.clone(),
         );
         to.register("gate_rebuilds", "Times this node rebuilt a gate from the ledger", self.reseeds.clone());
-        to.register("gate_drift_units", "Units by which gates and ledger differ, at the last look", self.drift.clone());
+        to.register(
+            "gate_drift_units",
+            "Units by which gates and ledger differ, at the last look",
+            self.drift.clone(),
+        );
     }
 
     pub fn order(&self, outcome: &'static str) {

@@ -6,10 +6,10 @@
 pub mod accounts;
 pub mod audit;
 mod book;
-pub mod cluster;
 pub mod buyers;
 pub mod campaigns;
 pub mod challenges;
+pub mod cluster;
 pub mod deliveries;
 pub mod draws;
 pub mod envelope;
@@ -29,7 +29,7 @@ pub mod sms;
 pub mod watch;
 pub mod webhooks;
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use hashbrown::HashMap;
@@ -49,9 +49,9 @@ use tokio::sync::{Mutex, MutexGuard};
 
 use self::accounts::Passwords;
 use self::book::Book;
-use self::cluster::Leads;
 use self::buyers::Sessions;
 use self::challenges::Challenges;
+use self::cluster::Leads;
 use self::deliveries::{DeliveryRules, Lines};
 pub use self::merchant::Merchant;
 use self::payments::Provider;
@@ -161,6 +161,7 @@ pub struct App {
     campaigns: Mutex<()>,
     node: Node,
     leads: Leads,
+    mending: Mutex<()>,
     /// By how many units gate and ledger differed at the last look.
     differed: parking_lot::Mutex<HashMap<CampaignId, i64>>,
     closing: tokio::sync::watch::Sender<bool>,
@@ -200,6 +201,7 @@ impl App {
             ids: IdSource::new(parts.node.number, parts.highest_id),
             node: parts.node,
             leads: Leads::default(),
+            mending: Mutex::new(()),
             differed: parking_lot::Mutex::default(),
             public: PublicIds::new(&parts.secret),
             secret: parts.secret,
@@ -221,7 +223,7 @@ impl App {
     /// Records what was left from before, then rebuilds the gate from the ledger. After this the app is ready.
     pub async fn start(self: &Arc<Self>) -> Result<(), LedgerError> {
         let clock = self.clock.clone();
-        let (listener, now) = (Arc::new(Recording(self.clone())), Arc::new(move || clock.now()));
+        let (listener, now) = (Arc::new(Recording(Arc::downgrade(self))), Arc::new(move || clock.now()));
         self.admission.start(self.ledger.clone(), listener, now).await;
         if self.admission.cluster().is_some() {
             // Whatever the gate has is taken as it is; what it lacks is mended.
@@ -394,10 +396,11 @@ fn heard<T>(answer: Result<T, GateError>) -> Option<T> {
 }
 
 /// Hears from the recorder.
-struct Recording(Arc<App>);
+struct Recording(Weak<App>);
 
 impl recorder::Listener for Recording {
     fn recorded(&self, claims: &[Arc<Claim>], outcomes: &[Recorded]) {
+        let Some(app) = self.0.upgrade() else { return };
         for (claim, outcome) in claims.iter().zip(outcomes) {
             if let Some(rejection) = outcome.rejection() {
                 tracing::warn!(
@@ -405,13 +408,15 @@ impl recorder::Listener for Recording {
                     reason = rejection.code(),
                     "an accepted claim could not be recorded"
                 );
-                self.0.metrics.order("rejected_by_ledger");
+                app.metrics.order("rejected_by_ledger");
             }
-            self.0.watchers.changed(claim.order());
+            app.watchers.changed(claim.order());
         }
     }
 
     fn failing(&self, error: &LedgerError) {
-        self.0.health.set(Part::Ledger, Some(&error.to_string()));
+        if let Some(app) = self.0.upgrade() {
+            app.health.set(Part::Ledger, Some(&error.to_string()));
+        }
     }
 }

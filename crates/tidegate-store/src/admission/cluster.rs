@@ -8,12 +8,12 @@ mod news;
 mod pending;
 mod readers;
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use hashbrown::HashSet;
 use parking_lot::Mutex;
-use tidegate_core::{Campaign, CampaignId, Claim, ClaimId, ClaimRequest, UserId};
+use tidegate_core::{Campaign, CampaignId, Claim, ClaimId, ClaimRequest, Rejection, UserId, Wanted};
 use tokio::sync::{Notify, OnceCell, mpsc};
 
 pub use self::news::News;
@@ -28,6 +28,7 @@ use crate::ledger::sql::SqlLedger;
 use crate::ledger::{LedgerError, Recorded};
 use crate::recorder::Listener;
 use crate::redis_link::Link;
+use crate::waiting::SharedRoom;
 
 /// How often the ledger is asked about claims whose outcome nobody told.
 const ASK_EVERY: Duration = Duration::from_millis(250);
@@ -92,7 +93,7 @@ impl Cluster {
         if self.0.ledger.set(ledger.clone()).is_err() {
             return;
         }
-        let outcomes = Arc::new(Outcomes { shared: self.0.clone(), outer: listener });
+        let outcomes = Arc::new(Outcomes { shared: Arc::downgrade(&self.0), outer: listener });
         self.0.readers.start(ledger, outcomes, now).await;
         tokio::spawn(ask_the_ledger(Arc::downgrade(&self.0)));
     }
@@ -117,26 +118,47 @@ impl Cluster {
         let (id, campaign) = (request.id, request.campaign);
         // Known before it is asked for: its outcome may come before the answer.
         let done = self.0.pending.expect(id);
-        match self.gate().decide(request).await {
+        match self.decide(request).await {
             Ok(claim) => {
                 let claim = Arc::new(claim);
                 self.0.pending.taken(&claim);
                 self.0.readers.expect_claims(campaign);
                 Ok(Taken { kept: Kept { claim: claim.clone(), done }, claim })
             }
-            Err(Undecided::Refused(rejection)) => {
+            Err(not_taken) => {
                 self.0.pending.forget(id);
-                if rejection == tidegate_core::Rejection::NotReady {
+                if matches!(not_taken, NotTaken::Rejected(Rejection::NotReady) | NotTaken::NotKept(_)) {
                     self.0.attention.notify_one();
                 }
-                Err(rejection.into())
-            }
-            Err(Undecided::Unknown(why)) => {
-                self.0.pending.forget(id);
-                self.0.attention.notify_one();
-                Err(NotTaken::NotKept(AppendError::Failed(why)))
+                Err(not_taken)
             }
         }
+    }
+
+    /// Has the gate decide; a key that the ledger may know is looked up there.
+    async fn decide(&self, request: ClaimRequest) -> Result<Claim, NotTaken> {
+        let mut decided = self.gate().decide(request.clone(), false).await;
+        if matches!(decided, Err(Undecided::Look)) {
+            let ledger = self.0.ledger.get().ok_or(Rejection::NotReady)?;
+            let known = match (&request.wanted, request.key) {
+                (_, None) => Ok(false),
+                (Wanted::Order { .. }, Some(key)) => {
+                    ledger.find_by_key(request.user, key).await.map(|found| found.is_some())
+                }
+                (Wanted::Play { .. }, Some(key)) => {
+                    ledger.find_play_by_key(request.user, key).await.map(|found| found.is_some())
+                }
+            };
+            if known.map_err(|_| Rejection::NotReady)? {
+                return Err(NotTaken::Repeated);
+            }
+            decided = self.gate().decide(request, true).await;
+        }
+        decided.map_err(|undecided| match undecided {
+            Undecided::Refused(rejection) => rejection.into(),
+            Undecided::InFlight | Undecided::Look => NotTaken::InFlight,
+            Undecided::Unknown(why) => NotTaken::NotKept(AppendError::Failed(why)),
+        })
     }
 
     pub(super) fn check(&self) -> Result<(), AppendError> {
@@ -242,6 +264,11 @@ impl Cluster {
         Ok(counted.0)
     }
 
+    /// A sale's waiting room.
+    pub fn room(&self, campaign: CampaignId) -> SharedRoom {
+        SharedRoom::new(self.link(), &self.0.options.prefix, campaign)
+    }
+
     fn named(&self, name: &str) -> String {
         format!("{}{name}", self.0.options.prefix)
     }
@@ -277,26 +304,29 @@ impl Shared {
 
 /// Hears from this node's recorders.
 struct Outcomes {
-    shared: Arc<Shared>,
+    shared: Weak<Shared>,
     outer: Arc<dyn Listener>,
 }
 
 impl Listener for Outcomes {
     fn recorded(&self, claims: &[Arc<Claim>], outcomes: &[Recorded]) {
+        let Some(shared) = self.shared.upgrade() else { return };
         let mut elsewhere: Vec<(u16, Outcome)> = Vec::new();
         for (claim, outcome) in claims.iter().zip(outcomes) {
             if *outcome == Recorded::Conflict {
-                self.shared.distrusted.lock().insert(claim.campaign);
-                self.shared.attention.notify_one();
+                shared.distrusted.lock().insert(claim.campaign);
             }
-            if claim.id.node() == self.shared.options.number {
-                self.shared.settle(claim, *outcome);
+            if outcome.rejection().is_some() {
+                // Its units go back: whoever looks now need not wait for them.
+                shared.attention.notify_one();
+            }
+            if claim.id.node() == shared.options.number {
+                shared.settle(claim, *outcome);
             } else if *outcome != Recorded::Known {
                 elsewhere.push((claim.id.node(), Outcome { id: claim.id, rejection: outcome.rejection() }));
             }
         }
         if !elsewhere.is_empty() {
-            let shared = self.shared.clone();
             tokio::spawn(async move { news::tell_outcomes(&shared, elsewhere).await });
         }
         self.outer.recorded(claims, outcomes);
@@ -308,7 +338,7 @@ impl Listener for Outcomes {
 }
 
 /// Messages can be lost: the ledger knows.
-async fn ask_the_ledger(shared: std::sync::Weak<Shared>) {
+async fn ask_the_ledger(shared: Weak<Shared>) {
     loop {
         tokio::time::sleep(ASK_EVERY).await;
         let Some(shared) = shared.upgrade() else { return };

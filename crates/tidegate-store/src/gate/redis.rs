@@ -26,7 +26,7 @@ use tokio::sync::{mpsc, oneshot};
 
 pub use self::caller::Undecided;
 use self::caller::{Caller, Line, Waiting};
-use self::encoding::{SeedParts, arg, door_word, entry_args, read_pass, shard_of};
+use self::encoding::{SeedParts, arg, door_word, entry_args, key_arg, read_pass, shard_of};
 use super::{Gate, GateError, PoolFigures};
 use crate::redis_link::Link;
 
@@ -35,14 +35,15 @@ const MORE_MOVES: usize = 3;
 /// How long a call may take, reconnecting included.
 const CALL_WITHIN: Duration = Duration::from_secs(3);
 /// Entries deleted by one call, and rows of a seed in one: a script must not take long.
-const DONE_AT_ONCE: usize = 1000;
+const DONE_AT_ONCE: usize = 500;
 const SEED_AT_ONCE: usize = 20_000;
 /// Claims of one shard that may wait for a call; more are refused as busy.
 const MAX_WAITING: usize = 20_000;
 
 /// In the order the script knows them by.
-const KEYS: [&str; 10] =
-    ["pool", "returned", "users", "passes", "issued", "intake", "deck", "leaving", "arrived", "queued"];
+const KEYS: [&str; 11] = [
+    "pool", "returned", "users", "passes", "issued", "intake", "deck", "leaving", "arrived", "queued", "keys",
+];
 
 #[derive(Debug)]
 pub struct RedisGate {
@@ -136,7 +137,9 @@ impl RedisGate {
         for some in entries.chunks(DONE_AT_ONCE) {
             let mut args = vec![arg("done"), arg(group)];
             for (entry, claim) in some {
-                args.extend([arg(entry), arg(claim.id.raw()), arg(claim.epoch), arg(claim.slots.units())]);
+                let (id, user) = (arg(claim.id.raw()), arg(claim.user.raw()));
+                let key = claim.key.as_ref().map(key_arg).unwrap_or_default();
+                args.extend([arg(entry), id, arg(claim.epoch), arg(claim.slots.units()), user, key]);
             }
             left = self.call(campaign, shard, &args).await?;
         }
@@ -200,19 +203,20 @@ impl RedisGate {
     }
 
     /// One claim at one shard, with whatever else waits for it.
-    async fn claim_at(&self, line: &Line, request: ClaimRequest) -> Result<Claim, Undecided> {
+    async fn claim_at(&self, line: &Line, request: ClaimRequest, looked: bool) -> Result<Claim, Undecided> {
         let (answer, decided) = oneshot::channel();
-        line.waiting.try_send(Waiting { request, answer }).map_err(|_| Rejection::Busy)?;
+        line.waiting.try_send(Waiting { request, looked, answer }).map_err(|_| Rejection::Busy)?;
         decided.await.unwrap_or(Err(Rejection::NotReady.into()))
     }
 
-    /// Decides a claim; an answer that was lost is told apart from a refusal.
-    pub async fn decide(&self, request: ClaimRequest) -> Result<Claim, Undecided> {
+    /// Decides a claim; an answer that was lost is told apart from a refusal. `looked` says that the ledger does not know the
+    /// claim's key.
+    pub async fn decide(&self, request: ClaimRequest, looked: bool) -> Result<Claim, Undecided> {
         let lines = self.lines(request.campaign).await.map_err(|_| Rejection::NotReady)?;
         let lines = lines.ok_or(Rejection::NotReady)?;
         let shard = shard_of(request.user, lines.shards.len());
         for _ in 0..lines.shards.len() + MORE_MOVES {
-            match self.claim_at(&lines.shards[shard], request.clone()).await {
+            match self.claim_at(&lines.shards[shard], request.clone(), looked).await {
                 Err(Undecided::Refused(Rejection::SoldOut)) if lines.shards.len() > 1 => {
                     self.bring_units(request.campaign, &lines, shard, request.quantity).await?;
                 }
@@ -276,8 +280,10 @@ impl Gate for RedisGate {
     }
 
     async fn claim(&self, request: ClaimRequest) -> Result<Claim, Rejection> {
-        self.decide(request).await.map_err(|undecided| match undecided {
+        // Who asks like this has no ledger to look anything up in.
+        self.decide(request, true).await.map_err(|undecided| match undecided {
             Undecided::Refused(rejection) => rejection,
+            Undecided::InFlight | Undecided::Look => Rejection::Busy,
             Undecided::Unknown(_) => Rejection::NotReady,
         })
     }
@@ -368,6 +374,13 @@ impl Gate for RedisGate {
     async fn figures(&self, campaign: CampaignId) -> Result<Option<PoolFigures>, GateError> {
         let Some(lines) = self.lines(campaign).await? else { return Ok(None) };
         let Some(all) = self.all_figures(campaign, &lines).await? else { return Ok(None) };
+        if all.iter().all(|shard| shard.pool.free + shard.pool.moving == 0) {
+            // A unit may have moved from a shard not looked at yet to one looked at before.
+            let again = if all.len() == 1 { None } else { self.all_figures(campaign, &lines).await? };
+            if all.len() == 1 || again.as_ref() == Some(&all) {
+                lines.sold_out.store(true, Ordering::Release);
+            }
+        }
         Ok(all.iter().map(|shard| shard.pool).reduce(|one, other| PoolFigures {
             epoch: one.epoch.min(other.epoch),
             version: one.version + other.version,

@@ -22,7 +22,7 @@ use tidegate_store::intake::Intake;
 use tidegate_store::intake::stream::{StreamIntake, StreamOptions};
 use tidegate_store::redis_link::Link;
 
-use crate::servers;
+use tidegate_servers::redis as servers;
 
 /// Each gate has keys of its own.
 fn gate(link: &Link) -> RedisGate {

@@ -4,4 +4,3 @@
 
 mod gate;
 mod nodes;
-mod servers;

@@ -18,7 +18,7 @@ use tidegate_store::ledger::{Ledger, LedgerError, Recorded, Records};
 use tidegate_store::recorder::{self, Listener};
 use tidegate_store::redis_link::Link;
 
-use crate::servers;
+use tidegate_servers::redis as servers;
 
 const STOCK: u32 = 600;
 const BUYERS: u64 = 900;

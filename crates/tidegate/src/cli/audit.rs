@@ -74,11 +74,7 @@ async fn open(config: &Config) -> anyhow::Result<(SqlLedger, Option<RedisGate>)>
 }
 
 /// Units the gate has too many, or too few; `None` where there is no gate to ask, or something was on its way.
-async fn drift(
-    gate: Option<&RedisGate>,
-    campaign: &Campaign,
-    audit: &Audit,
-) -> anyhow::Result<Option<i64>> {
+async fn drift(gate: Option<&RedisGate>, campaign: &Campaign, audit: &Audit) -> anyhow::Result<Option<i64>> {
     let runs = matches!(campaign.state, CampaignState::Live | CampaignState::Paused);
     let Some(gate) = gate.filter(|_| runs) else { return Ok(None) };
     let queued = gate.queued_units(campaign.id).await?;

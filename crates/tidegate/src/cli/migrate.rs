@@ -20,7 +20,10 @@ pub(super) struct MigrateArgs {
 pub(super) async fn run(args: MigrateArgs) -> anyhow::Result<Verdict> {
     let (config, _) = args.settings.load()?;
     if config.is_cluster() {
-        cluster::ledger(&config, Arc::new(Unobserved))?.migrate().await.context("PostgreSQL cannot be used")?;
+        cluster::ledger(&config, Arc::new(Unobserved))?
+            .migrate()
+            .await
+            .context("PostgreSQL cannot be used")?;
         say!("The ledger on PostgreSQL has schema {}.", postgres_schema_version());
         return Ok(Verdict::Yes);
     }

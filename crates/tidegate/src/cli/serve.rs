@@ -11,8 +11,8 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use super::{SettingsArgs, Verdict};
 use crate::clock::Clock;
-use crate::config::Config;
 use crate::cluster::{self, Joined};
+use crate::config::Config;
 use crate::embedded::{self, Opened};
 use crate::{demo, http, telemetry, workers};
 

@@ -23,9 +23,9 @@ impl<'a> Attempt<'a> {
         headers: &HeaderMap,
     ) -> Result<Self, Problem> {
         let place = site.orders.try_acquire().map_err(|_| Rejection::Busy)?;
-        site.app.count_attempt(campaign)?;
+        site.app.count_attempt(campaign).await?;
         let user = site.app.buyer(token(&Method::POST, headers)?).await?;
-        site.app.count_attempt_of(user, campaign)?;
+        site.app.count_attempt_of(user, campaign).await?;
         Ok(Self { user, key: idempotency_key(headers)?, _place: place })
     }
 }

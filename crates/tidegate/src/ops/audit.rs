@@ -54,7 +54,9 @@ impl App {
     pub async fn reconcile(&self) -> Result<(), LedgerError> {
         let (mut total, mut differing) = (0, HashMap::new());
         for campaign in self.book.all() {
-            let Some(units) = self.quiet_drift(campaign.id).await?.filter(|units| *units != 0) else { continue };
+            let Some(units) = self.quiet_drift(campaign.id).await?.filter(|units| *units != 0) else {
+                continue;
+            };
             total += units.abs();
             differing.insert(campaign.id, units);
             if self.differed.lock().get(&campaign.id) == Some(&units) {

@@ -93,6 +93,10 @@ impl App {
         if closed {
             self.let_go(id);
         }
+        if let Some(cluster) = self.admission.cluster() {
+            // Whoever orders next need not wait until somebody looks.
+            self.keep_up(cluster, &self.ledger.running().await?).await?;
+        }
         self.tell(News::Campaign(id)).await;
         Ok(stepped?.ok_or(Rejection::NotFound)??)
     }

@@ -93,15 +93,8 @@ impl Challenges {
         }
     }
 
-    /// Uses the challenge up and says whether it was answered right.
-    fn check(
-        &self,
-        kind: Kind,
-        (user, campaign): (UserId, CampaignId),
-        id: &str,
-        answer: &str,
-        now: Moment,
-    ) -> Result<Answered, Refusal> {
+    /// What the challenge says, if it is this user's and has not ended.
+    fn open(&self, (user, campaign): (UserId, CampaignId), id: &str, now: Moment) -> Result<Sealed, Refusal> {
         let foreign = denied("challenge_invalid", "This is no challenge of this buyer and sale.");
         let sealed = Sealed::open(&self.key, id).ok_or(foreign.clone())?;
         if (sealed.user, sealed.campaign) != (user.raw(), campaign.raw()) {
@@ -110,9 +103,11 @@ impl Challenges {
         if now >= sealed.expires_at {
             return Err(denied("challenge_expired", "The challenge has ended; get a new one."));
         }
-        if !self.use_up(sealed.nonce, sealed.expires_at, now)? {
-            return Err(denied("challenge_used", "The challenge was answered already; get a new one."));
-        }
+        Ok(sealed)
+    }
+
+    /// Whether a challenge that was used up for it was answered right.
+    fn judge(&self, kind: Kind, sealed: &Sealed, id: &str, answer: &str) -> Result<Answered, Refusal> {
         let right = match kind {
             Kind::None => true,
             Kind::Pow => solves(id, answer, self.secret_of_pow()),
@@ -207,7 +202,7 @@ impl App {
     }
 
     /// Passes once, with the right answer to a challenge of this user and sale.
-    pub(super) fn answered(
+    pub(super) async fn answered(
         &self,
         user: UserId,
         sale: &Campaign,
@@ -218,17 +213,40 @@ impl App {
         }
         let (id, answer) = answer
             .ok_or(denied("challenge_required", "This sale asks for a challenge; get one and answer it."))?;
-        self.challenges.check(sale.protect.challenge, (user, sale.id), id, answer, self.now())
+        let now = self.now();
+        let sealed = self.challenges.open((user, sale.id), id, now)?;
+        let fresh = match self.admission.cluster() {
+            Some(cluster) => cluster.once(&name(&sealed.nonce), now.until(sealed.expires_at)).await?,
+            None => self.challenges.use_up(sealed.nonce, sealed.expires_at, now)?,
+        };
+        if !fresh {
+            return Err(USED);
+        }
+        self.challenges.judge(sale.protect.challenge, &sealed, id, answer)
     }
 
     /// The answer led to nothing: it may be shown again.
-    pub(super) fn give_answer_back(&self, answered: Answered) {
-        self.challenges.give_back(answered);
+    pub(super) async fn give_answer_back(&self, answered: Answered) {
+        match (self.admission.cluster(), &answered.0) {
+            (Some(cluster), Some(nonce)) => {
+                if let Err(error) = cluster.forget_once(&name(nonce)).await {
+                    tracing::debug!(%error, "an answer could not be given back");
+                }
+            }
+            _ => self.challenges.give_back(answered),
+        }
     }
 
     pub(super) fn forget_challenges(&self, now: Moment) {
         self.challenges.forget_ended(now);
     }
+}
+
+const USED: Refusal = denied("challenge_used", "The challenge was answered already; get a new one.");
+
+/// What all nodes remember an answered challenge by.
+fn name(nonce: &[u8; 16]) -> String {
+    format!("challenge:{}", chance::hex(nonce))
 }
 
 fn proof_of_work(id: &str, difficulty: u32, secret: String) -> Result<Task, Refusal> {
@@ -283,25 +301,26 @@ mod tests {
             let text = challenges.digest_of_text(&nonce, "ACDEF");
             Sealed { nonce, user: 1, campaign: 2, expires_at: ENDS, text }.seal(&challenges.key)
         };
-        let check = |id: &str, answer: &str, now: i64| {
-            code(challenges.check(Kind::Image, (USER, SALE), id, answer, Moment::from_millis(now)))
+        let by = |challenges: &Challenges, user: UserId, id: &str, answer: &str, now: i64| {
+            let now = Moment::from_millis(now);
+            code(challenges.open((user, SALE), id, now).and_then(|sealed| {
+                match challenges.use_up(sealed.nonce, sealed.expires_at, now)? {
+                    true => challenges.judge(Kind::Image, &sealed, id, answer),
+                    false => Err(USED),
+                }
+            }))
         };
+        let check = |id: &str, answer: &str, now: i64| by(&challenges, USER, id, answer, now);
         assert_eq!(check(&with(1), " acdef ", 0), "ok");
         assert_eq!(check(&with(1), "ACDEF", 0), "challenge_used");
         assert_eq!(check(&with(2), "ACDEG", 0), "challenge_failed");
         assert_eq!(check(&with(2), "ACDEF", 0), "challenge_used", "a wrong answer uses it up");
         assert_eq!(check(&with(3), "ACDEF", 1_000), "challenge_expired");
         assert_eq!(check("tc_00", "ACDEF", 0), "challenge_invalid");
-        let other = code(challenges.check(
-            Kind::Image,
-            (UserId::from_raw(9), SALE),
-            &with(4),
-            "ACDEF",
-            Moment::from_millis(0),
-        ));
+        let other = by(&challenges, UserId::from_raw(9), &with(4), "ACDEF", 0);
         assert_eq!(other, "challenge_invalid", "another's");
         let restarted = Challenges::new(&[1; 32], &[3; 32]);
-        let old = code(restarted.check(Kind::Image, (USER, SALE), &with(5), "ACDEF", Moment::from_millis(0)));
+        let old = by(&restarted, USER, &with(5), "ACDEF", 0);
         assert_eq!(old, "challenge_invalid", "one of the life before");
     }
 

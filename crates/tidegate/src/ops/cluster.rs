@@ -109,6 +109,8 @@ impl App {
     /// Rebuilds the campaign's pool if it is not what the ledger says it must be; whether it is now.
     pub(super) async fn mend(&self, cluster: &Cluster, campaign: &Campaign) -> Result<bool, LedgerError> {
         let id = campaign.id;
+        // One look at a time in this process; the lease is for the others.
+        let _mending = self.mending.lock().await;
         let Ok(figures) = self.admission.figures(id).await else { return Ok(false) };
         let caught_out = cluster.was_caught_out(id);
         if is_sound(figures, campaign) && !caught_out {

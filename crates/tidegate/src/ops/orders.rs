@@ -304,12 +304,18 @@ fn as_order(claim: &Claim, campaign: &Campaign, durable: bool) -> Result<Order, 
 
 /// Whether the key may have made something before: then that is the answer, not the refusal.
 pub(super) fn may_be_repeated(refused: &NotTaken) -> bool {
-    matches!(refused, NotTaken::Rejected(_) | NotTaken::NotKept(AppendError::Rejected(_)))
+    !matches!(
+        refused,
+        NotTaken::InFlight
+            | NotTaken::NotKept(AppendError::Full | AppendError::NoRoom(_) | AppendError::Failed(_))
+    )
 }
 
 pub(super) fn not_taken(refused: &NotTaken) -> Refusal {
     match refused {
         NotTaken::Rejected(rejection) => (*rejection).into(),
+        // What its key made was there a moment ago, and is looked for again.
+        NotTaken::InFlight | NotTaken::Repeated => Refusal::InFlight,
         NotTaken::NotKept(error) => not_kept(error),
     }
 }

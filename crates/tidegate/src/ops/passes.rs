@@ -12,7 +12,7 @@ use super::{App, Refusal};
 use crate::chance::{Secret, keyed};
 
 /// How long a pass can be used, from the start of the sale at the earliest.
-const LIFE: Duration = Duration::from_secs(120);
+pub(super) const LIFE: Duration = Duration::from_secs(120);
 const PREFIX: &str = "tp_";
 /// number, user, campaign, expiry, epoch
 const BYTES: usize = 8 + 8 + 8 + 8 + 4;
@@ -57,8 +57,12 @@ impl App {
         if self.admission.left(sale.id) == Some(0) {
             return Err(Rejection::SoldOut.into());
         }
-        let answered = self.answered(user, sale, answer)?;
-        self.grant_pass(user, sale).await.inspect_err(|_| self.give_answer_back(answered))
+        let answered = self.answered(user, sale, answer).await?;
+        let granted = self.grant_pass(user, sale).await;
+        if granted.is_err() {
+            self.give_answer_back(answered).await;
+        }
+        granted
     }
 
     /// The gate's pass, sealed.

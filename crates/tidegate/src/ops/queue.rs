@@ -4,6 +4,8 @@
 //! seed itself once the sale has started, so that everybody can check their place. Places are in the ledger, so that a
 //! restart forgets nobody.
 
+mod shared;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -169,6 +171,9 @@ impl App {
             let detail = "This sale has no waiting room; order directly.".into();
             return Err(Refusal::Conflict { code: "no_queue", detail });
         }
+        if let Some(cluster) = self.admission.cluster() {
+            return self.join_shared(cluster, user, sale, answer).await;
+        }
         let room = self.room(sale).await?;
         let now = self.now();
         let known = room.lock().room.seen(user, now).is_some();
@@ -176,15 +181,7 @@ impl App {
             if room.lock().room.waiting() >= MAX_WAITING {
                 return Err(Rejection::Busy.into());
             }
-            let held = self.admission.held_by(sale.id, user).await;
-            if held.is_some_and(|units| units >= sale.per_user_limit) {
-                return Err(Rejection::LimitReached.into());
-            }
-            let answered = self.answered(user, sale, answer)?;
-            self.ledger
-                .keep_place(sale.id, user, now)
-                .await
-                .inspect_err(|_| self.give_answer_back(answered))?;
+            self.keep_place(user, sale, answer, now).await?;
             let mut room = room.lock();
             if now >= sale.window.starts_at {
                 self.shuffle(&mut room.room, sale.id);
@@ -194,19 +191,59 @@ impl App {
         self.place_of(user, sale).await
     }
 
+    /// A new place, for whoever may still have something and has answered what the sale asks.
+    async fn keep_place(
+        &self,
+        user: UserId,
+        sale: &Campaign,
+        answer: Option<(&str, &str)>,
+        now: Moment,
+    ) -> Result<(), Refusal> {
+        let held = self.admission.held_by(sale.id, user).await;
+        if held.is_some_and(|units| units >= sale.per_user_limit) {
+            return Err(Rejection::LimitReached.into());
+        }
+        let answered = self.answered(user, sale, answer).await?;
+        let kept = self.ledger.keep_place(sale.id, user, now).await;
+        if kept.is_err() {
+            self.give_answer_back(answered).await;
+        }
+        Ok(kept?)
+    }
+
     /// Where this account stands. Asking keeps the place.
     pub async fn place_of(&self, user: UserId, sale: &Campaign) -> Result<QueuePlace, Refusal> {
         let Some(per_s) = sale.protect.admit_per_s else { return Err(Rejection::NotFound.into()) };
+        if let Some(cluster) = self.admission.cluster() {
+            return self.place_shared(cluster, user, sale, per_s).await;
+        }
         let room = self.room(sale).await?;
         let now = self.now();
-        let tally = self.ledger.tally(sale.id).await?.unwrap_or_default();
-        let left = self.admission.left(sale.id).unwrap_or(0);
-        let supply = f64::from(left) + EXPECTED_RETURNS * f64::from(tally.awaiting_payment);
         let (standing, waiting, pass) = {
             let mut room = room.lock();
             let standing = room.room.seen(user, now).ok_or(Rejection::NotFound)?;
             (standing, room.room.waiting(), room.passes.get(&user).cloned())
         };
+        let pass = match (standing, pass) {
+            (Standing::Admitted, None) => Some(self.new_pass(&room, user, sale).await?),
+            (_, pass) => pass,
+        };
+        self.place_from(sale, per_s, standing, waiting, pass).await
+    }
+
+    /// What somebody is told who stands there.
+    async fn place_from(
+        &self,
+        sale: &Campaign,
+        per_s: u32,
+        standing: Standing,
+        waiting: usize,
+        pass: Option<IssuedPass>,
+    ) -> Result<QueuePlace, Refusal> {
+        let now = self.now();
+        let tally = self.ledger.tally(sale.id).await?.unwrap_or_default();
+        let left = self.admission.left(sale.id).unwrap_or(0);
+        let supply = f64::from(left) + EXPECTED_RETURNS * f64::from(tally.awaiting_payment);
         let mut place = QueuePlace {
             state: QueueState::Waiting,
             position: None,
@@ -228,14 +265,9 @@ impl App {
                 }
             }
             Standing::Admitted => {
-                place.pass = Some(match pass {
-                    Some(pass) if pass.expires_at > now => pass,
-                    // The next round of admission takes the place away, here and in the ledger.
-                    Some(_) => {
-                        return Err(denied("place_expired", "The pass was not used in time; join again."));
-                    }
-                    None => self.new_pass(&room, user, sale).await?,
-                });
+                // The next round of admission takes the place away, here and in the ledger.
+                let expired = denied("place_expired", "The pass was not used in time; join again.");
+                place.pass = Some(pass.filter(|pass| pass.expires_at > now).ok_or(expired)?);
                 place.state = QueueState::Admitted;
                 place.chance = 1.0;
             }
@@ -259,6 +291,10 @@ impl App {
     pub async fn admit_all(&self) -> Result<(), LedgerError> {
         for sale in self.book.all() {
             let Some(per_s) = sale.protect.admit_per_s else { continue };
+            if let Some(cluster) = self.admission.cluster() {
+                self.admit_shared(cluster, &sale, per_s).await?;
+                continue;
+            }
             let Some(room) = self.rooms.find(sale.id) else { continue };
             let (admitted, left) = self.admit_due(&room, &sale, per_s).await;
             if !admitted.is_empty() || !left.is_empty() {

@@ -57,7 +57,12 @@ impl From<Rejection> for Refusal {
 
 impl From<LedgerError> for Refusal {
     fn from(error: LedgerError) -> Self {
-        tracing::warn!(%error, "a request met a failing ledger");
+        // The ledger's health says so once; a crowd would say it for everybody.
+        if matches!(error, LedgerError::Unexpected(_)) {
+            tracing::error!(%error, "a request met a failing ledger");
+        } else {
+            tracing::debug!(%error, "a request met a failing ledger");
+        }
         if let LedgerError::Unclear(_) = error {
             let detail = "The database was lost while this was being committed, so its outcome is not known yet. Look again later.";
             return Self::Unknown(detail.into());

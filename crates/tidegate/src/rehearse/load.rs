@@ -235,7 +235,9 @@ async fn outcome(
         let found = client.send_as(token, Method::GET, &path, None, None).await.ok();
         match found.as_ref().map(|found| (found.status, found.json()["state"].as_str().map(str::to_owned))) {
             Some((200, Some(state))) if state == "rejected" => return None,
-            Some((200, Some(state))) if state != "queued" => return found.map(|found| Answer { status: 201, ..found }),
+            Some((200, Some(state))) if state != "queued" => {
+                return found.map(|found| Answer { status: 201, ..found });
+            }
             _ => tokio::time::sleep(RETRY_AFTER).await,
         }
     }

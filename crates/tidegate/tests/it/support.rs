@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use hyper::Method;
@@ -10,11 +11,13 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use tidegate::client::{Answer, Client};
 use tidegate::clock::Clock;
+use tidegate::cluster;
 use tidegate::config::{Config, Sources, load};
 use tidegate::embedded::{self, Opened};
 use tidegate::ops::App;
 use tidegate::{http, workers};
 use tidegate_core::Moment;
+use tidegate_servers::{Postgres, Redis};
 use tidegate_store::intake::journal::disk::{Disk, RealDisk};
 use tokio::net::TcpListener;
 
@@ -29,6 +32,27 @@ pub(crate) struct TestApp {
     opened: Opened,
     directory: TempDir,
     settings: BTreeMap<String, String>,
+}
+
+/// With TIDEGATE_TEST_ON=cluster the same stories are told by a node on Redis and PostgreSQL.
+fn wants_cluster() -> bool {
+    std::env::var("TIDEGATE_TEST_ON").is_ok_and(|on| on == "cluster")
+}
+
+/// A database and a prefix of its own, on servers that all tests share.
+fn on_cluster(settings: &mut BTreeMap<String, String>) {
+    static SERVERS: OnceLock<(Redis, Postgres)> = OnceLock::new();
+    static NUMBER: AtomicU32 = AtomicU32::new(0);
+    let (redis, postgres) = SERVERS.get_or_init(|| (Redis::start(&[]), Postgres::start()));
+    let name = format!("it{}", NUMBER.fetch_add(1, Ordering::Relaxed));
+    // A server that is started again keeps what it has.
+    if !settings.contains_key("TIDEGATE_DATABASE_URL") {
+        settings.insert("TIDEGATE_DATABASE_URL".into(), postgres.create(&name));
+        settings.insert("TIDEGATE_REDIS_URL".into(), redis.url());
+        settings.insert("TIDEGATE__CLUSTER__PREFIX".into(), format!("{name}:"));
+        settings.insert("TIDEGATE__LEDGER__READERS".into(), "2".into());
+        settings.insert("TIDEGATE__LEDGER__WRITERS".into(), "2".into());
+    }
 }
 
 /// What a test wants to be different.
@@ -65,10 +89,20 @@ impl Builder {
     }
 
     async fn start_in(self, directory: TempDir, clock: Clock) -> TestApp {
-        let config = self.config(&directory);
-        let settings = self.settings.clone();
+        let mut environment = self.settings.clone();
+        if wants_cluster() {
+            on_cluster(&mut environment);
+        }
+        let settings = environment.clone();
+        let config = Self::config(environment, &directory);
         let disk = self.disk.unwrap_or(Box::new(RealDisk));
-        let opened = embedded::open_on(&config, clock.clone(), disk).await.unwrap();
+        let opened = if config.is_cluster() {
+            let joined = cluster::join_at(&config, clock.clone()).await.unwrap();
+            workers::start_node(&joined.opened.app, joined.news);
+            joined.opened
+        } else {
+            embedded::open_on(&config, clock.clone(), disk).await.unwrap()
+        };
         let app = opened.app.clone();
         app.start().await.unwrap();
         if self.workers {
@@ -82,8 +116,7 @@ impl Builder {
         TestApp { app, url, clock, operator, opened, directory, settings }
     }
 
-    fn config(&self, directory: &TempDir) -> Config {
-        let mut environment = self.settings.clone();
+    fn config(mut environment: BTreeMap<String, String>, directory: &TempDir) -> Config {
         let mut set = |name: &str, value: &str| {
             environment.entry(name.to_owned()).or_insert_with(|| value.to_owned());
         };

@@ -8,7 +8,7 @@ use tidegate_core::{Claim, ClaimRequest, Rejection, Shown, Slots, Wanted};
 use tokio::sync::{mpsc, oneshot};
 
 use super::call;
-use super::encoding::{arg, read};
+use super::encoding::{arg, key_arg, read};
 use crate::intake::stream::entry_fields;
 use crate::redis_link::Link;
 
@@ -49,6 +49,10 @@ impl Line {
 #[derive(Clone, Debug)]
 pub enum Undecided {
     Refused(Rejection),
+    /// A claim with its key is on its way to the ledger.
+    InFlight,
+    /// The ledger may know its key: it has to be looked up first.
+    Look,
     /// The answer was lost: if the claim was granted it is in the stream, and becomes an order.
     Unknown(String),
 }
@@ -61,6 +65,8 @@ impl From<Rejection> for Undecided {
 
 pub(super) struct Waiting {
     pub(super) request: ClaimRequest,
+    /// The ledger does not know its key.
+    pub(super) looked: bool,
     pub(super) answer: oneshot::Sender<Result<Claim, Undecided>>,
 }
 
@@ -95,8 +101,8 @@ impl Caller {
             arg(epoch),
             arg(version),
         ];
-        for Waiting { request, .. } in batch {
-            args.extend(claim_args(request));
+        for Waiting { request, looked, .. } in batch {
+            args.extend(claim_args(request, *looked));
         }
         let refuse = |why: Undecided| batch.iter().map(|_| Err(why.clone())).collect();
         let ask =
@@ -125,7 +131,7 @@ impl Caller {
 }
 
 /// A claim's arguments, in the script's order. The entry is the claim but for what the script adds.
-fn claim_args(request: &ClaimRequest) -> [Vec<u8>; 9] {
+fn claim_args(request: &ClaimRequest, looked: bool) -> [Vec<u8>; 11] {
     let (pass, now) = match request.shown {
         Shown::NotNeeded => (Vec::new(), 0),
         Shown::Pass { number, now } => (arg(number), now.millis()),
@@ -144,6 +150,8 @@ fn claim_args(request: &ClaimRequest) -> [Vec<u8>; 9] {
         arg(now),
         arg(play),
         client_seed.as_bytes().to_vec(),
+        request.key.as_ref().map(key_arg).unwrap_or_default(),
+        arg(u8::from(looked)),
         entry,
     ]
 }
@@ -152,8 +160,11 @@ fn read_claim(request: &ClaimRequest, epoch: u64, answer: Vec<Value>) -> Result<
     let mut parts = answer.into_iter();
     let mut next = || parts.next().unwrap_or(Value::Nil);
     let code: String = read(next()).unwrap_or_default();
-    if !code.is_empty() {
-        return Err(Rejection::from_code(&code).unwrap_or(Rejection::NotReady).into());
+    match code.as_str() {
+        "" => {}
+        "in_flight" => return Err(Undecided::InFlight),
+        "look" => return Err(Undecided::Look),
+        code => return Err(Rejection::from_code(code).unwrap_or(Rejection::NotReady).into()),
     }
     let (version, prize, slots): (Option<u64>, Option<u8>, Option<String>) =
         (read(next()), read(next()), read(next()));

@@ -14,9 +14,10 @@
 --       8 leaving   hash: slots on their way to another shard, "epoch target slots", by transfer
 --       9 arrived   set: transfers that have arrived here
 --      10 queued    hash: the intake's entry of each claim that is not recorded
+--      11 keys      hash: idempotency keys of claims that are not recorded, "user key"
 -- ARGV  1 operation, then its own. Users and ids are strings: a Lua number has 53 bits.
 
-local POOL, RETURNED, USERS, PASSES, ISSUED, INTAKE, DECK, LEAVING, ARRIVED, QUEUED = unpack(KEYS)
+local POOL, RETURNED, USERS, PASSES, ISSUED, INTAKE, DECK, LEAVING, ARRIVED, QUEUED, IN_FLIGHT = unpack(KEYS)
 local CLOSED_KEPT_S = 7 * 24 * 3600
 local ODDS_TOTAL = 1000000000
 
@@ -238,13 +239,21 @@ local function pass_of(user)
 end
 
 -- One claim; gives a rejection's code, or nil with the slots and the prize.
-local function claim(p, user, quantity, limit, pass, now, play, client_seed)
+-- A key that is in flight waits for its first answer. Whoever has claimed here before may have used theirs: then "look" asks
+-- the caller to look it up in the ledger and to come again.
+local function claim(p, user, quantity, limit, pass, now, play, client_seed, key, looked)
   if p.door == "paused" then
     return "paused"
   elseif p.door ~= "open" then
     return "ended"
+  elseif key ~= "" and redis.call("HEXISTS", IN_FLIGHT, user .. " " .. key) == 1 then
+    return "in_flight"
   elseif free(p) == 0 then
     return "sold_out"
+  end
+  local held = redis.call("HGET", USERS, user)
+  if held and key ~= "" and looked ~= "1" then
+    return "look"
   end
   if pass ~= "" then
     local number, expires = pass_of(user)
@@ -252,7 +261,7 @@ local function claim(p, user, quantity, limit, pass, now, play, client_seed)
       return "pass_invalid"
     end
   end
-  local units = tonumber(redis.call("HGET", USERS, user) or 0)
+  local units = tonumber(held or 0)
   if units + quantity > limit then
     return "limit_reached"
   elseif free(p) < quantity then
@@ -284,7 +293,7 @@ function operations.build(epoch, shard)
   if tonumber(known[1] or -1) >= tonumber(epoch) or tonumber(known[2] or -1) > tonumber(epoch) then
     return redis.status_reply("OLD")
   end
-  redis.call("UNLINK", POOL, RETURNED, USERS, PASSES, ISSUED, DECK, LEAVING, ARRIVED, QUEUED)
+  redis.call("UNLINK", POOL, RETURNED, USERS, PASSES, ISSUED, DECK, LEAVING, ARRIVED, QUEUED, IN_FLIGHT)
   redis.call("HSET", POOL, "building", epoch, "expected", tonumber(shard) + 1)
   redis.call("PERSIST", INTAKE)
   return redis.status_reply("OK")
@@ -344,8 +353,8 @@ function operations.install(epoch, door, top, applied, shards, strategy, seed, o
   return redis.status_reply("OK")
 end
 
--- Who calls and the number of this call, the caller's last epoch and version, then claims of nine arguments: id user quantity
--- limit pass now play client_seed entry. A call that is sent again, because its answer was lost, gets the answer it had.
+-- Who calls and the number of this call, the caller's last epoch and version, then claims of eleven arguments: id user quantity
+-- limit pass now play client_seed key looked entry. A call that is sent again, because its answer was lost, gets the answer it had.
 function operations.claim(node, call, seen_epoch, seen_version, ...)
   local p = pool()
   local before = p and redis.call("HGET", POOL, "answer:" .. node)
@@ -361,18 +370,22 @@ function operations.claim(node, call, seen_epoch, seen_version, ...)
     return false
   end
   local args, answers = { ... }, {}
-  for at = 1, #args, 9 do
-    local id, user, quantity, limit, pass, now, play, client_seed, entry = unpack(args, at, at + 8)
+  for at = 1, #args, 11 do
+    local id, user, quantity, limit, pass, now, play, client_seed, key, looked, entry = unpack(args, at, at + 10)
     if play == "1" and not dealer then
       dealer = read_dealer()
     end
-    local code, slots, prize = claim(p, user, tonumber(quantity), tonumber(limit), pass, tonumber(now), play, client_seed)
+    local code, slots, prize = claim(p, user, tonumber(quantity), tonumber(limit), pass, tonumber(now), play, client_seed,
+      key, looked)
     if code then
       answers[#answers + 1] = { code }
     else
       local list = table.concat(slots, ",")
       local place = redis.call("XADD", INTAKE, "*", "c", entry, "e", p.epoch, "v", p.version, "s", list, "p", prize)
       redis.call("HSET", QUEUED, id, place)
+      if key ~= "" then
+        redis.call("HSET", IN_FLIGHT, user .. " " .. key, id)
+      end
       p.queued = p.queued + #slots
       answers[#answers + 1] = { "", p.version, prize, list }
     end
@@ -426,16 +439,19 @@ function operations.pass(user, factor, stock, limit, now, expires)
   return { "", p.epoch, tostring(number), tonumber(expires) }
 end
 
--- Entries that the ledger has, of four arguments: entry id epoch units. They are deleted, each once.
+-- Entries that the ledger has, of six arguments: entry id epoch units user key. They are deleted, each once.
 function operations.done(group, ...)
   local p, args = pool(), { ... }
-  for at = 1, #args, 4 do
-    local place, id, epoch, units = unpack(args, at, at + 3)
+  for at = 1, #args, 6 do
+    local place, id, epoch, units, user, key = unpack(args, at, at + 5)
     redis.call("XACK", INTAKE, group, place)
     if redis.call("XDEL", INTAKE, place) == 1 and p and p.epoch == tonumber(epoch) then
       p.queued = p.queued - tonumber(units)
     end
     redis.call("HDEL", QUEUED, id)
+    if key ~= "" then
+      redis.call("HDEL", IN_FLIGHT, user .. " " .. key)
+    end
   end
   if p then
     redis.call("HSET", POOL, "queued", p.queued)

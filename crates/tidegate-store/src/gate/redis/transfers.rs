@@ -46,9 +46,9 @@ impl RedisGate {
         let answer: Option<Answer> = self.call(campaign, shard, &[arg("figures")]).await?;
         let figures =
             answer.map(|(epoch, version, free, applied, leaving, queued, moving, door)| ShardFigures {
-                            pool: PoolFigures { epoch, version, free, moving, applied, door: read_door(&door) },
-            leaving,
-            queued,
+                pool: PoolFigures { epoch, version, free, moving, applied, door: read_door(&door) },
+                leaving,
+                queued,
             });
         Ok(figures.filter(|shard| (u64::from(shard.pool.epoch), shard.pool.version) >= seen))
     }

@@ -22,8 +22,9 @@ const RECONNECT_AFTER: Duration = Duration::from_millis(200);
 const ASK_AFTER: Duration = Duration::from_secs(1);
 /// The oldest server that is known to do.
 const OLDEST: i64 = 130_000;
-const OPTIONS: &str =
-    "-c statement_timeout=10s -c lock_timeout=5s -c idle_in_transaction_session_timeout=15s";
+/// A node that is frozen in the middle of a transaction must not stop the others for long.
+const OPTIONS: &str = "-c statement_timeout=10s -c lock_timeout=5s -c idle_in_transaction_session_timeout=2s \
+                       -c client_min_messages=warning";
 
 /// Where the database is.
 pub(super) struct Target(postgres::Config);

@@ -2,18 +2,24 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on says where")]
 
-mod servers;
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tidegate_core::{Claim, ClaimId, OrderId, OrderState};
+use tidegate_servers::Postgres;
 use tidegate_store::conformance::{self, CAMPAIGN, NOW, claim, open_sale};
 use tidegate_store::ledger::sql::{PostgresOptions, SqlLedger, Unobserved};
 use tidegate_store::ledger::{Actor, Ledger, LedgerError, Recorded};
 
-use self::servers::{Postgres, wait_until};
+/// Waits, within a bound, until it holds.
+async fn wait_until(what: &str, holds: impl AsyncFn() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while !holds().await {
+        assert!(Instant::now() < deadline, "{what}, but it took too long");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
 
 fn connect(url: &str) -> SqlLedger {
     let options = PostgresOptions { url: url.to_owned(), readers: 2, writers: 2 };
@@ -85,15 +91,20 @@ async fn a_server_that_goes_away_is_found_again_and_nothing_is_lost() {
     assert!(matches!(away, Err(LedgerError::Unavailable(_))), "{away:?}");
     assert!(ledger.order(OrderId::from_raw(1)).await.is_err(), "nobody is told what nobody knows");
     server.launch();
-    wait_until("the ledger works again", async || ledger.order(OrderId::from_raw(1)).await.is_ok()).await;
-    let order = ledger.order(OrderId::from_raw(1)).await.unwrap().unwrap();
-    assert_eq!(order.state, OrderState::AwaitingPayment);
+    wait_until("the ledger works again, and the order is there", async || {
+        let found = ledger.order(OrderId::from_raw(1)).await;
+        found.is_ok_and(|order| order.unwrap().state == OrderState::AwaitingPayment)
+    })
+    .await;
     wait_until("and takes what it was given before", async || {
         let again = ledger.record_unplaced(vec![Arc::new(claim(2, 2, &[2]))], NOW).await;
         again.is_ok_and(|outcomes| matches!(outcomes[0], Recorded::Order | Recorded::Known))
     })
     .await;
-    assert_eq!(ledger.outcomes_of(vec![ClaimId::from_raw(2)]).await.unwrap().len(), 1);
+    wait_until("as everybody sees", async || {
+        ledger.outcomes_of(vec![ClaimId::from_raw(2)]).await.is_ok_and(|outcomes| outcomes.len() == 1)
+    })
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
