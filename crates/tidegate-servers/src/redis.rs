@@ -113,3 +113,48 @@ pub fn cluster() -> Vec<Redis> {
 pub fn urls(nodes: &[Redis]) -> String {
     nodes.iter().map(Redis::url).collect::<Vec<_>>().join(",")
 }
+
+/// A primary, a replica, and a sentinel that watches them.
+#[derive(Debug)]
+pub struct Watched {
+    pub primary: Redis,
+    pub replica: Redis,
+    port: u16,
+    _directory: TempDir,
+    _sentinel: Guarded,
+}
+
+impl Watched {
+    pub fn start() -> Self {
+        let primary = Redis::start(&["--repl-diskless-sync-delay", "0"]);
+        let replica = Redis::start(&["--replicaof", "127.0.0.1", &primary.port.to_string()]);
+        wait_until("the replica has its copy", || {
+            replica.cli(&["info", "replication"]).contains("master_link_status:up")
+        });
+        let (port, directory) = (free_port(), tempfile::tempdir().unwrap());
+        let file = directory.path().join("sentinel.conf");
+        let settings = format!(
+            "port {port}\nsentinel monitor main 127.0.0.1 {} 1\nsentinel down-after-milliseconds main 1000\n\
+             sentinel failover-timeout main 5000\n",
+            primary.port
+        );
+        std::fs::write(&file, settings).unwrap();
+        let arguments = [file.to_str().unwrap().to_owned(), "--sentinel".to_owned()];
+        let sentinel = Guarded::start(RUN, &arguments);
+        let watched = Self { primary, replica, port, _directory: directory, _sentinel: sentinel };
+        wait_until("the sentinel knows the replica", || {
+            watched.ask("replicas").contains(&watched.replica.port.to_string())
+        });
+        watched
+    }
+
+    fn ask(&self, what: &str) -> String {
+        let command = ["-p", &self.port.to_string(), "sentinel", what, "main"];
+        let output = Command::new("redis-cli").args(command).output().unwrap();
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    }
+
+    pub fn url(&self) -> String {
+        format!("redis+sentinel://127.0.0.1:{}/main", self.port)
+    }
+}

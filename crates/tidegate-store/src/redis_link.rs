@@ -1,10 +1,14 @@
-//! The link to Redis or Valkey: one server, or a cluster of them, behind the same calls.
+//! The link to Redis or Valkey: one server, a primary that sentinels name, or a cluster, behind the same calls.
 
-use redis::aio::{ConnectionLike, ConnectionManager, ConnectionManagerConfig};
+mod followed;
+
+use redis::aio::{ConnectionLike, ConnectionManager, ConnectionManagerConfig, PubSub};
 use redis::cluster::ClusterClientBuilder;
 use redis::cluster_async::ClusterConnection;
 use redis::{Client, Cmd, Pipeline, RedisFuture, RedisResult, Value};
 use std::time::Duration;
+
+use self::followed::Followed;
 
 /// How long a call may take before it is given up.
 const ANSWER_WITHIN: Duration = Duration::from_secs(2);
@@ -14,15 +18,29 @@ const CONNECT_WITHIN: Duration = Duration::from_secs(2);
 #[derive(Clone)]
 pub enum Link {
     One(ConnectionManager),
+    Followed(Followed),
     Cluster(ClusterConnection),
 }
 
+const SENTINELS: &str = "redis+sentinel://";
+
+fn listed(urls: &str) -> Vec<&str> {
+    urls.split(',').map(str::trim).filter(|url| !url.is_empty()).collect()
+}
+
 impl Link {
-    /// `redis://host:port` for one server; several, with commas, for a cluster.
+    /// `redis://host:port` for one server; several, with commas, for a cluster; `redis+sentinel://host:port,host:port/name`
+    /// for the primary that sentinels call by this name.
     pub async fn open(urls: &str) -> RedisResult<Self> {
-        let nodes: Vec<&str> = urls.split(',').map(str::trim).filter(|url| !url.is_empty()).collect();
+        if let Some(sentinels) = urls.strip_prefix(SENTINELS) {
+            return Ok(Self::Followed(Followed::parse(sentinels)?));
+        }
+        let nodes = listed(urls);
         if let [one] = nodes[..] {
             let config = ConnectionManagerConfig::new()
+                // Whoever calls asks again; a server that is back is found at once.
+                .set_number_of_retries(1)
+                .set_max_delay(Duration::from_millis(200))
                 .set_response_timeout(Some(ANSWER_WITHIN))
                 .set_connection_timeout(Some(CONNECT_WITHIN));
             return Ok(Self::One(ConnectionManager::new_with_config(Client::open(one)?, config).await?));
@@ -32,6 +50,18 @@ impl Link {
             .connection_timeout(CONNECT_WITHIN)
             .build()?;
         Ok(Self::Cluster(client.get_async_connection().await?))
+    }
+
+    /// Listens to messages, on the `at`-th of several servers.
+    pub async fn listener(&self, urls: &str, at: usize) -> RedisResult<PubSub> {
+        let client = match self {
+            Self::Followed(followed) => followed.client().await?,
+            Self::One(_) | Self::Cluster(_) => {
+                let urls = listed(urls);
+                Client::open(urls[at % urls.len().max(1)])?
+            }
+        };
+        client.get_async_pubsub().await
     }
 
     /// Whether the servers answer.
@@ -44,6 +74,7 @@ impl std::fmt::Debug for Link {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
             Self::One(_) => "Link::One",
+            Self::Followed(_) => "Link::Followed",
             Self::Cluster(_) => "Link::Cluster",
         })
     }
@@ -53,6 +84,7 @@ impl ConnectionLike for Link {
     fn req_packed_command<'a>(&'a mut self, command: &'a Cmd) -> RedisFuture<'a, Value> {
         match self {
             Self::One(one) => one.req_packed_command(command),
+            Self::Followed(followed) => Box::pin(followed.ask(command)),
             Self::Cluster(cluster) => cluster.req_packed_command(command),
         }
     }
@@ -65,6 +97,7 @@ impl ConnectionLike for Link {
     ) -> RedisFuture<'a, Vec<Value>> {
         match self {
             Self::One(one) => one.req_packed_commands(pipeline, offset, count),
+            Self::Followed(followed) => Box::pin(followed.ask_many(pipeline, offset, count)),
             Self::Cluster(cluster) => cluster.req_packed_commands(pipeline, offset, count),
         }
     }
@@ -72,6 +105,7 @@ impl ConnectionLike for Link {
     fn get_db(&self) -> i64 {
         match self {
             Self::One(one) => one.get_db(),
+            Self::Followed(_) => 0,
             Self::Cluster(cluster) => cluster.get_db(),
         }
     }

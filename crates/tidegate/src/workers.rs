@@ -80,7 +80,9 @@ where
             let round = AssertUnwindSafe(work(app.clone())).catch_unwind().await;
             let rest = round.unwrap_or_else(|_| Err(LedgerError::Unexpected("it panicked".into())));
             let rest = rest.unwrap_or_else(|error| {
-                if app.health.problem(Part::Shutdown).is_none() {
+                // Where the ledger is in trouble its health has said so.
+                if app.health.problem(Part::Shutdown).is_none() && app.health.problem(Part::Ledger).is_none()
+                {
                     tracing::error!(%error, worker = name, "a worker failed and will try again");
                 }
                 AFTER_FAILURE

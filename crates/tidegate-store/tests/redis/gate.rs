@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
@@ -174,6 +174,27 @@ async fn an_entry_that_cannot_be_read_is_set_aside_and_the_others_come_out() {
     intake.recorded(2).await;
     assert_eq!((server.cli(&["xlen", &key]).trim(), server.cli(&["xlen", &dead]).trim()), ("0", "1"));
     assert!(server.cli(&["xrange", &dead, "-", "+"]).contains("why"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_primary_that_sentinels_replace_is_followed() {
+    let mut servers = servers::Watched::start();
+    let link = Link::open(&servers.url()).await.unwrap();
+    conformance::gate::all(async || gate(&link)).await;
+    let gate = gate(&link);
+    gate.install(CAMPAIGN, seed(3)).await.unwrap();
+    let first = gate.claim(request(1, 1, 1, 1)).await.unwrap();
+    servers.primary.kill();
+    let deadline = Instant::now() + Duration::from_secs(30);
+    // The replica takes over, with whatever it has; a new epoch is installed there.
+    let seed = Seed { epoch: 2, taken: first.slots.iter().collect(), ..seed(3) };
+    while gate.install(CAMPAIGN, seed.clone()).await.is_err() {
+        assert!(Instant::now() < deadline, "nobody took over");
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    assert!(gate.claim(request(2, 2, 1, 1)).await.is_ok());
+    assert_eq!(gate.figures(CAMPAIGN).await.unwrap().unwrap().free, 1);
+    assert!(servers.replica.cli(&["info", "replication"]).contains("role:master"));
 }
 
 #[tokio::test]

@@ -137,9 +137,10 @@ impl App {
 
     pub(super) async fn counted(&self, campaign: &Campaign, tally: Tally) -> Counters {
         let runs = matches!(campaign.state, CampaignState::Live | CampaignState::Paused);
-        let queued = match runs || self.admission.is_embedded() {
-            true => self.admission.queued_units(campaign.id).await,
-            false => 0,
+        let queued = if runs || self.admission.is_embedded() {
+            self.admission.queued_units(campaign.id).await
+        } else {
+            0
         };
         let unheld = tally.stock.saturating_sub(tally.awaiting_payment + tally.paid + queued);
         let available = self.admission.left(campaign.id).unwrap_or(unheld);

@@ -304,9 +304,10 @@ mod tests {
         let by = |challenges: &Challenges, user: UserId, id: &str, answer: &str, now: i64| {
             let now = Moment::from_millis(now);
             code(challenges.open((user, SALE), id, now).and_then(|sealed| {
-                match challenges.use_up(sealed.nonce, sealed.expires_at, now)? {
-                    true => challenges.judge(Kind::Image, &sealed, id, answer),
-                    false => Err(USED),
+                if challenges.use_up(sealed.nonce, sealed.expires_at, now)? {
+                    challenges.judge(Kind::Image, &sealed, id, answer)
+                } else {
+                    Err(USED)
                 }
             }))
         };

@@ -101,13 +101,7 @@ fn hear_outcomes(shared: &Shared, text: &str) {
 /// Listens for as long as somebody wants to hear, on one server after the other.
 pub(super) async fn listen(shared: Weak<Shared>, news: mpsc::UnboundedSender<News>) {
     for at in 0.. {
-        let Some(url) = shared.upgrade().and_then(|shared| {
-            let urls: Vec<&str> = shared.options.urls.split(',').map(str::trim).collect();
-            urls.get(at % urls.len().max(1)).map(|url| (*url).to_owned())
-        }) else {
-            return;
-        };
-        match listen_at(&url, &shared, &news).await {
+        match listen_at(at, &shared, &news).await {
             Ok(()) => return,
             Err(error) => tracing::debug!(%error, "news is listened for again"),
         }
@@ -115,14 +109,12 @@ pub(super) async fn listen(shared: Weak<Shared>, news: mpsc::UnboundedSender<New
     }
 }
 
-async fn listen_at(url: &str, shared: &Weak<Shared>, news: &mpsc::UnboundedSender<News>) -> RedisResult<()> {
-    let Some((all, ours)) = shared.upgrade().map(|shared| {
-        let options = &shared.options;
-        (for_all(&options.prefix), for_node(&options.prefix, options.number))
-    }) else {
-        return Ok(());
-    };
-    let mut listener = redis::Client::open(url)?.get_async_pubsub().await?;
+async fn listen_at(at: usize, shared: &Weak<Shared>, news: &mpsc::UnboundedSender<News>) -> RedisResult<()> {
+    let Some(known) = shared.upgrade() else { return Ok(()) };
+    let options = &known.options;
+    let (all, ours) = (for_all(&options.prefix), for_node(&options.prefix, options.number));
+    let mut listener = known.gate.link().listener(&options.urls, at).await?;
+    drop(known);
     listener.subscribe(&[&all, &ours]).await?;
     if news.send(News::Anything).is_err() {
         return Ok(());

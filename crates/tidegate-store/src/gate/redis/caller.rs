@@ -19,6 +19,21 @@ static CALLS: AtomicU64 = AtomicU64::new(0);
 /// How often the answer of a call is asked for again.
 const ASK_AGAIN: usize = 1;
 
+/// What a server says before it has done anything.
+const NOTHING_DONE: &[&str] = &[
+    "OOM",
+    "READONLY",
+    "LOADING",
+    "MASTERDOWN",
+    "NOREPLICAS",
+    "MISCONF",
+    "CLUSTERDOWN",
+    "NOAUTH",
+    "WRONGPASS",
+    "NOPERM",
+    "BUSY",
+];
+
 /// The way to one shard: what waits for it, and what this node has seen of it.
 #[derive(Debug)]
 pub(super) struct Line {
@@ -122,8 +137,11 @@ impl Caller {
                 decided.map(|(waiting, answer)| read_claim(&waiting.request, epoch, answer)).collect()
             }
             Ok(_) => refuse(Rejection::NotReady.into()),
+            Err(error) if error.code().is_some_and(|code| NOTHING_DONE.contains(&code)) => {
+                refuse(Rejection::NotReady.into())
+            }
             Err(error) => {
-                tracing::warn!(%error, "the gate did not decide");
+                tracing::debug!(%error, "the gate did not decide");
                 refuse(Undecided::Unknown(error.to_string()))
             }
         }

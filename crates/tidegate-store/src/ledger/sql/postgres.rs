@@ -11,7 +11,6 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
-use postgres::error::SqlState;
 use tidegate_core::{Claim, Moment};
 use tokio::sync::oneshot;
 
@@ -232,17 +231,10 @@ pub(super) fn explain(error: &engine::Error) -> LedgerError {
         // Without words of the server's own it is the connection.
         return LedgerError::Unavailable(error.to_string());
     };
-    let passing = [
-        SqlState::READ_ONLY_SQL_TRANSACTION,
-        SqlState::T_R_SERIALIZATION_FAILURE,
-        SqlState::T_R_DEADLOCK_DETECTED,
-        SqlState::LOCK_NOT_AVAILABLE,
-        SqlState::IN_FAILED_SQL_TRANSACTION,
-    ];
-    // Connections, resources, an operator who stops it, the disk, who may come in.
-    let classes = ["08", "53", "57", "58", "28", "3D"];
-    if passing.contains(state) || classes.iter().any(|class| state.code().starts_with(class)) {
-        return LedgerError::Unavailable(error.to_string());
+    // Only what is wrong with the data itself is the caller's: a value that does not fit, a constraint that it breaks. The
+    // rest passes: locks, timeouts, resources, an operator who stops it, a schema that is not there yet.
+    if ["22", "23"].iter().any(|class| state.code().starts_with(class)) {
+        return LedgerError::Unexpected(error.to_string());
     }
-    LedgerError::Unexpected(error.to_string())
+    LedgerError::Unavailable(error.to_string())
 }

@@ -1,0 +1,64 @@
+//! Unpaid orders end once and on time, whichever nodes are there to see to it.
+
+use std::time::Duration;
+
+use hyper::Method;
+use serde_json::{Value, json};
+use tidegate::client::Client;
+use tidegate_core::Moment;
+use tidegate_servers::Redis;
+
+use crate::world::World;
+
+const UNITS: usize = 60;
+/// The least a sale may give.
+const PAY_WITHIN: Duration = Duration::from_secs(30);
+
+#[tokio::test(flavor = "multi_thread")]
+async fn unpaid_orders_end_once_and_on_time_even_if_nodes_die() {
+    let redis = Redis::start(&[]);
+    let mut world = World::start(&redis.url()).await;
+    let sale = world.open_sale(UNITS, PAY_WITHIN).await;
+    for (number, token) in world.tokens(UNITS).await.iter().enumerate() {
+        let mut buyer = Client::new(&world.urls.join(","), Some(token)).unwrap().spread(number);
+        let order = buyer.post(&format!("/v1/sales/{sale}/orders"), &json!({"quantity": 1})).await.unwrap();
+        assert_eq!(order.status, 201, "{:?}", order.body);
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    // Two of three die before the first deadline; whichever would have done it, it is done.
+    for node in [0, 2] {
+        world.nodes[node].take().unwrap().kill().await.unwrap();
+    }
+    let mut operator = Client::new(&world.urls[1], Some(crate::world::KEY)).unwrap();
+    let orders = format!("/v1/admin/orders?sale_id={sale}&limit=1000");
+    let mut ended: Vec<Value> = Vec::new();
+    for _ in 0..600 {
+        let page = operator.expect(200, Method::GET, &orders, None).await.unwrap();
+        ended = page["data"].as_array().unwrap().clone();
+        ended.retain(|order| order["state"] == "expired");
+        if ended.len() == UNITS {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    assert_eq!(ended.len(), UNITS, "every unpaid order ends");
+    let path = format!("/v1/admin/events?sale_id={sale}&limit=1000");
+    let events = operator.expect(200, Method::GET, &path, None).await.unwrap();
+    let events = events["data"].as_array().unwrap();
+    for order in &ended {
+        let theirs: Vec<&Value> = events
+            .iter()
+            .filter(|event| event["kind"] == "order.expired" && event["subject"] == order["id"])
+            .collect();
+        assert_eq!(theirs.len(), 1, "each ends once: {order}");
+        let due: Moment = order["pay_by"].as_str().unwrap().parse().unwrap();
+        let at: Moment = theirs[0]["at"].as_str().unwrap().parse().unwrap();
+        let late = due.until(at);
+        assert!(at >= due && late < Duration::from_secs(2), "{late:?} late: {order}");
+    }
+    let sale = operator.expect(200, Method::GET, &format!("/v1/admin/sales/{sale}"), None).await.unwrap();
+    assert_eq!(
+        (&sale["counters"]["available"], &sale["counters"]["returned"]),
+        (&json!(UNITS), &json!(UNITS))
+    );
+}

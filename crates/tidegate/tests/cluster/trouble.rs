@@ -1,0 +1,200 @@
+//! Bad days: servers that are away, full, slow, read-only or of the wrong kind. Answers come in time with a reason, it heals by
+//! itself, and nothing that was 201 is lost.
+
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use tidegate::client::Client;
+use tidegate_servers::{Postgres, Redis, free_port};
+use tokio::process::Command;
+
+use crate::world::{KEY, World, program};
+
+/// Longer than any answer may take.
+const IN_TIME: Duration = Duration::from_secs(12);
+
+struct Shop {
+    world: World,
+    sale: String,
+    tokens: Vec<String>,
+    bought: usize,
+}
+
+impl Shop {
+    async fn open(redis: &str) -> Self {
+        let world = World::start(redis).await;
+        let sale = world.open_sale(1000, Duration::from_secs(3600)).await;
+        let tokens = world.tokens(900).await;
+        Self { world, sale, tokens, bought: 0 }
+    }
+
+    /// One order of a new buyer: status and code.
+    async fn order(&mut self) -> (u16, String) {
+        let token = self.tokens.pop().unwrap();
+        let mut buyer = Client::new(&self.world.urls[self.tokens.len() % 3], Some(&token)).unwrap();
+        let begun = Instant::now();
+        let path = format!("/v1/sales/{}/orders", self.sale);
+        let answer = buyer.post(&path, &json!({"quantity": 1})).await.unwrap();
+        assert!(begun.elapsed() < IN_TIME, "an answer took {:?}", begun.elapsed());
+        self.bought += usize::from(answer.status == 201);
+        (answer.status, answer.code())
+    }
+
+    /// Waits until orders are taken again, by all nodes.
+    async fn heals(&mut self) {
+        let deadline = Instant::now() + Duration::from_secs(60);
+        let mut in_a_row = 0;
+        while in_a_row < 6 {
+            in_a_row = if self.order().await.0 == 201 { in_a_row + 1 } else { 0 };
+            assert!(Instant::now() < deadline, "it does not heal");
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    }
+
+    /// Refused while it lasts, each with its reason.
+    async fn refuses(&mut self, times: usize) {
+        for _ in 0..times {
+            let (status, code) = self.order().await;
+            assert!(status == 503 || status == 202, "{status} {code}");
+            assert!(["not_ready", "outcome_unknown", "busy", ""].contains(&code.as_str()), "{code}");
+        }
+    }
+
+    /// Everything that was said to be bought is there, and the books are in order.
+    async fn is_sound(&self) {
+        let mut operator = self.world.operator();
+        let deadline = Instant::now() + Duration::from_secs(30);
+        loop {
+            let audit = operator.get(&format!("/v1/admin/sales/{}/audit", self.sale)).await.unwrap().json();
+            if audit["ok"] == true && audit["drift"]["units"] == 0 && audit["drift"]["queued"] == 0 {
+                break;
+            }
+            assert!(Instant::now() < deadline, "{audit}");
+            tokio::time::sleep(Duration::from_millis(200)).await;
+        }
+        let held = self.world.sale().await["counters"]["awaiting_payment"].as_u64().unwrap();
+        assert!(held >= self.bought as u64, "{held} of {} are there", self.bought);
+    }
+
+    fn sql(&self, statement: &str) {
+        let url = self.world.postgres.url("tidegate");
+        let done = std::process::Command::new("psql").args(["-d", &url, "-c", statement]).output().unwrap();
+        assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn redis_in_trouble_is_said_and_survived() {
+    let mut redis = Redis::start(&[]);
+    let mut shop = Shop::open(&redis.url()).await;
+    shop.heals().await;
+    // Full.
+    redis.cli(&["config", "set", "maxmemory", "1"]);
+    shop.refuses(3).await;
+    redis.cli(&["config", "set", "maxmemory", "0"]);
+    shop.heals().await;
+    // Slow: slower than anybody waits.
+    redis.cli(&["client", "pause", "6000", "ALL"]);
+    shop.refuses(3).await;
+    shop.heals().await;
+    // Read-only: somebody made it a replica.
+    redis.cli(&["replicaof", "127.0.0.1", &free_port().to_string()]);
+    shop.refuses(3).await;
+    redis.cli(&["replicaof", "no", "one"]);
+    shop.heals().await;
+    // Its scripts are lost.
+    redis.cli(&["script", "flush"]);
+    shop.heals().await;
+    // Away.
+    redis.kill();
+    shop.refuses(3).await;
+    redis.restart();
+    shop.heals().await;
+    shop.is_sound().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn postgres_in_trouble_is_said_and_survived() {
+    let redis = Redis::start(&[]);
+    let mut shop = Shop::open(&redis.url()).await;
+    shop.heals().await;
+    // Read-only.
+    shop.sql("ALTER SYSTEM SET default_transaction_read_only = on");
+    shop.sql("SELECT pg_reload_conf()");
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    shop.refuses(3).await;
+    shop.sql("ALTER SYSTEM RESET default_transaction_read_only");
+    shop.sql("SELECT pg_reload_conf()");
+    shop.heals().await;
+    // All connections are cut, again and again.
+    for _ in 0..3 {
+        shop.sql(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'tidegate'",
+        );
+        tokio::time::sleep(Duration::from_millis(300)).await;
+    }
+    shop.heals().await;
+    // Slow: somebody holds the table that everything is written to.
+    let url = shop.world.postgres.url("tidegate");
+    let mut holding = Command::new("psql")
+        .args(["-d", &url, "-c", "BEGIN; LOCK TABLE outbox; SELECT pg_sleep(6); COMMIT"])
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    shop.refuses(1).await;
+    holding.wait().await.unwrap();
+    shop.heals().await;
+    // Away, and back.
+    shop.world.postgres.stop();
+    shop.refuses(3).await;
+    shop.world.postgres.launch();
+    shop.heals().await;
+    shop.is_sound().await;
+}
+
+/// A node that cannot reach its servers starts, is not ready, says why, and becomes a node when it can.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_without_its_servers_says_what_it_lacks() {
+    let port = free_port();
+    let url = format!("http://127.0.0.1:{port}");
+    let postgres = Postgres::start();
+    let redis_port = free_port();
+    let start = |database: &str| {
+        Command::new(program())
+            .args(["serve", "--listen", &format!("127.0.0.1:{port}"), "--database-url", database])
+            .args(["--redis-url", &format!("redis://127.0.0.1:{redis_port}")])
+            .env("TIDEGATE_ADMIN_KEY", KEY)
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .kill_on_drop(true)
+            .spawn()
+            .unwrap()
+    };
+    let mut node = start(&postgres.url("missing"));
+    let says = async |word: &str| {
+        for _ in 0..200 {
+            if let Ok(answer) = Client::new(&url, None).unwrap().get("/readyz").await {
+                let said: Value = answer.json();
+                if answer.status == 503 && said["detail"].as_str().unwrap_or("").contains(word) {
+                    assert_eq!(said["code"], "not_ready");
+                    return;
+                }
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        panic!("it does not say {word}");
+    };
+    says("missing").await;
+    let ask = async |path: &str| Client::new(&url, None).unwrap().get(path).await.unwrap();
+    assert_eq!(ask("/healthz").await.status, 200, "it is alive");
+    assert_eq!(ask("/v1/sales").await.code(), "not_ready");
+    // The database is made; now it is Redis that is missing.
+    postgres.create("missing");
+    says("Redis").await;
+    node.kill().await.unwrap();
+    let mut node = start(&postgres.url("missing").replace("tidegate@", "nobody@"));
+    says("nobody").await;
+    node.kill().await.unwrap();
+}

@@ -1,0 +1,150 @@
+//! A cluster for one test: its servers, its nodes, and a crowd.
+
+use std::path::PathBuf;
+use std::process::Stdio;
+use std::time::Duration;
+
+use hyper::Method;
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use tidegate::client::Client;
+use tidegate::clock::Clock;
+use tidegate::rehearse::server::Server;
+use tidegate_servers::Postgres;
+use tokio::process::{Child, Command};
+use tokio::sync::{Mutex, MutexGuard};
+
+pub(crate) const KEY: &str = "the key of the operators";
+
+/// They take turns: two cores are not enough for two crowds.
+static TURN: Mutex<()> = Mutex::const_new(());
+
+/// Nodes end before the servers they need.
+pub(crate) struct World {
+    pub(crate) nodes: Vec<Option<Server>>,
+    pub(crate) postgres: Postgres,
+    pub(crate) urls: Vec<String>,
+    redis: String,
+    _directory: TempDir,
+    _turn: MutexGuard<'static, ()>,
+}
+
+pub(crate) fn program() -> PathBuf {
+    PathBuf::from(env!("CARGO_BIN_EXE_tidegate"))
+}
+
+impl World {
+    /// Three nodes on the Redis at this address and a PostgreSQL of their own.
+    pub(crate) async fn start(redis: &str) -> Self {
+        let turn = TURN.lock().await;
+        let postgres = Postgres::start();
+        postgres.create("tidegate");
+        let directory = tempfile::tempdir().unwrap();
+        let mut world = Self {
+            postgres,
+            nodes: Vec::new(),
+            urls: Vec::new(),
+            redis: redis.to_owned(),
+            _directory: directory,
+            _turn: turn,
+        };
+        for _ in 0..3 {
+            world.add_node().await;
+        }
+        world
+    }
+
+    pub(crate) async fn add_node(&mut self) {
+        let database = self.postgres.url("tidegate");
+        let settings =
+            [("TIDEGATE_DATABASE_URL", database.as_str()), ("TIDEGATE_REDIS_URL", self.redis.as_str())];
+        let nowhere = self._directory.path().join("never made");
+        let node = Server::start_in(&program(), &nowhere, KEY, &settings).await.unwrap();
+        self.urls.push(node.url().to_owned());
+        self.nodes.push(Some(node));
+    }
+
+    pub(crate) fn operator(&self) -> Client {
+        Client::new(&self.urls.join(","), Some(KEY)).unwrap()
+    }
+
+    /// A live sale.
+    pub(crate) async fn open_sale(&self, stock: usize, pay_within: Duration) -> String {
+        let mut operator = self.operator();
+        let price = json!({"amount": 100, "currency": "CNY"});
+        let item = json!({"name": "Lamp", "price": price});
+        let item = operator.expect(201, Method::POST, "/v1/admin/items", Some(&item)).await.unwrap();
+        let (now, hour) = (Clock::System.now(), Duration::from_secs(3600));
+        let sale = json!({
+            "item_id": item["id"], "price": price, "stock": stock, "starts_at": now.to_string(),
+            "ends_at": (now + hour).to_string(), "per_user_limit": 1, "pay_within_s": pay_within.as_secs(),
+        });
+        let sale = operator.expect(201, Method::POST, "/v1/admin/sales", Some(&sale)).await.unwrap();
+        let id = sale["id"].as_str().unwrap().to_owned();
+        operator.expect(200, Method::POST, &format!("/v1/admin/sales/{id}/publish"), None).await.unwrap();
+        id
+    }
+
+    /// Buyers' tokens.
+    pub(crate) async fn tokens(&self, count: usize) -> Vec<String> {
+        let mut operator = self.operator();
+        let count = json!({"count": count});
+        let minted = operator.expect(201, Method::POST, "/v1/admin/tokens", Some(&count)).await.unwrap();
+        let tokens = minted["tokens"].as_array().unwrap().iter();
+        tokens.map(|token| token.as_str().unwrap().to_owned()).collect()
+    }
+
+    /// A crowd that goes on asking for as long as a bad day lasts.
+    pub(crate) fn rehearse(&self, more: &[&str]) -> Child {
+        let mut command = Command::new(program());
+        command.args([
+            "rehearse",
+            "--json",
+            "--patience",
+            "100",
+            "--admin-key",
+            KEY,
+            "--url",
+            &self.urls.join(","),
+        ]);
+        command.args(more).stdout(Stdio::piped()).stderr(Stdio::inherit()).kill_on_drop(true);
+        command.spawn().unwrap()
+    }
+
+    pub(crate) fn pid(&self, node: usize) -> Pid {
+        let pid = self.nodes[node].as_ref().and_then(Server::pid).unwrap();
+        Pid::from_raw(pid.cast_signed()).unwrap()
+    }
+
+    pub(crate) fn signal(&self, node: usize, signal: Signal) {
+        kill_process(self.pid(node), signal).unwrap();
+    }
+
+    /// The first sale, as its operators see it.
+    pub(crate) async fn sale(&self) -> Value {
+        let mut operator = self.operator();
+        let sales = operator.get("/v1/admin/sales").await.unwrap().json();
+        sales["data"][0].clone()
+    }
+
+    /// Waits until some of the sale is sold, so that what happens next happens in the middle of it.
+    pub(crate) async fn wait_for_sold(&self, units: u64) {
+        for _ in 0..600 {
+            let counters = self.sale().await["counters"].clone();
+            if counters["awaiting_payment"].as_u64().unwrap_or(0) >= units {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        panic!("the sale does not begin");
+    }
+}
+
+/// What the crowd reports: nothing oversold, undersold or lost, limits held.
+pub(crate) async fn passes(crowd: Child) -> Value {
+    let output = crowd.wait_with_output().await.unwrap();
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap_or(json!({"verdict": "none"}));
+    assert_eq!(report["verdict"], "pass", "{report}");
+    report
+}
