@@ -11,6 +11,7 @@ use crate::{Guarded, free_port};
 pub struct Postgres {
     pub port: u16,
     directory: TempDir,
+    settings: String,
     /// Stops the server when this is dropped.
     _guard: Guarded,
 }
@@ -48,7 +49,13 @@ fn run(words: &[String]) {
 }
 
 impl Postgres {
+    /// One that does not wait for its disk: a crash of the server loses nothing, only one of the machine would.
     pub fn start() -> Self {
+        Self::start_with("-c fsync=off")
+    }
+
+    /// One with these settings.
+    pub fn start_with(settings: &str) -> Self {
         let directory = tempfile::Builder::new().prefix("tidegate-postgres").tempdir().unwrap();
         let path = directory.path().to_str().unwrap().to_owned();
         if is_root() {
@@ -64,7 +71,7 @@ impl Postgres {
         // The directory goes, too: whoever is killed leaves it behind.
         stop.splice(0..0, [path]);
         let guard = Guarded::start(r#"directory=$1; shift; read -r _; "$@"; rm -rf "$directory""#, &stop);
-        let server = Self { port: free_port(), directory, _guard: guard };
+        let server = Self { port: free_port(), directory, settings: settings.to_owned(), _guard: guard };
         server.launch();
         server
     }
@@ -78,8 +85,8 @@ impl Postgres {
         let directory = self.directory.path().display();
         let log = format!("{directory}/log");
         let options = format!(
-            "-p {} -k {directory} -c listen_addresses=127.0.0.1 -c max_connections=300 -c fsync=off",
-            self.port
+            "-p {} -k {directory} -c listen_addresses=127.0.0.1 -c max_connections=300 {}",
+            self.port, self.settings
         );
         let mut start = as_somebody("pg_ctl");
         start.extend(["-D", &self.data(), "-l", &log, "-w", "-o", &options, "start"].map(str::to_owned));

@@ -11,7 +11,8 @@ use std::time::Duration;
 
 use tidegate_core::pool::{Door, Withdrawal};
 use tidegate_core::{
-    CampaignId, Claim, ClaimId, ClaimRequest, Moment, Pass, PassRules, Rejection, Seed, StockEntry, UserId,
+    CampaignId, Claim, ClaimId, ClaimRequest, IdempotencyKey, Moment, Pass, PassRules, Rejection, Seed,
+    StockEntry, UserId,
 };
 use tokio::sync::oneshot;
 
@@ -140,11 +141,21 @@ impl Admission {
         either!(self, each => each.gate().left(campaign))
     }
 
-    /// Units the user holds; `None` if the user never claimed there, or nobody can say.
-    pub async fn held_by(&self, campaign: CampaignId, user: UserId) -> Option<u32> {
+    /// Units the user holds; `None` if the user never claimed there.
+    pub async fn held_by(&self, campaign: CampaignId, user: UserId) -> Result<Option<u32>, GateError> {
+        either!(self, each => each.gate().units_of(campaign, user).await)
+    }
+
+    /// Whether another node has taken a claim with this key that is not recorded yet.
+    pub async fn is_in_flight(
+        &self,
+        campaign: CampaignId,
+        user: UserId,
+        key: &IdempotencyKey,
+    ) -> Result<bool, GateError> {
         match self {
-            Self::Embedded(embedded) => embedded.gate().held_by(campaign, user),
-            Self::Cluster(cluster) => cluster.gate().units_of(campaign, user).await.ok().flatten(),
+            Self::Embedded(_) => Ok(false),
+            Self::Cluster(cluster) => cluster.gate().is_in_flight(campaign, user, key).await,
         }
     }
 

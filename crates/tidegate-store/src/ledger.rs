@@ -193,14 +193,15 @@ pub trait Records: Send + Sync + 'static {
         now: Moment,
     ) -> impl Future<Output = Result<Vec<Recorded>, LedgerError>> + Send;
 
-    /// Gets past a claim that cannot be recorded: keeps it with the reason, rejects its order, frees what nobody holds.
+    /// Gets past a claim that cannot be recorded: keeps it with the reason, rejects its order, frees what nobody holds. One
+    /// that is recorded after all stays as it is.
     fn set_aside(
         &self,
         position: Position,
         claim: Arc<Claim>,
         why: String,
         now: Moment,
-    ) -> impl Future<Output = Result<(), LedgerError>> + Send;
+    ) -> impl Future<Output = Result<Recorded, LedgerError>> + Send;
 }
 
 /// The part of a ledger that the agreement with the gate rests on.

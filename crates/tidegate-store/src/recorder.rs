@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate_core::{Claim, Moment, Rejection};
+use tidegate_core::{Claim, Moment};
 use tokio::sync::watch;
 
 use crate::intake::{Intake, Position};
@@ -40,12 +40,14 @@ pub async fn run<I: Intake, L: Records>(
             Ok(outcomes) => outcomes,
             Err(error @ LedgerError::Unexpected(_)) if claims.len() == 1 => {
                 tracing::error!(%error, position = first, "a claim cannot be recorded and is set aside");
-                if ledger.set_aside(first, claims[0].clone(), error.to_string(), now()).await.is_err() {
-                    listener.failing(&error);
-                    tokio::time::sleep(RETRY).await;
-                    continue;
+                match ledger.set_aside(first, claims[0].clone(), error.to_string(), now()).await {
+                    Ok(outcome) => vec![outcome],
+                    Err(_) => {
+                        listener.failing(&error);
+                        tokio::time::sleep(RETRY).await;
+                        continue;
+                    }
                 }
-                vec![Recorded::Rejected(Rejection::ClaimLost)]
             }
             Err(error) => {
                 if matches!(error, LedgerError::Unexpected(_)) {

@@ -80,7 +80,7 @@ impl SharedRoom {
 
     /// How many may be let in now at this rate.
     pub async fn due(&self, per_s: u32, now: Moment) -> Result<u32, GateError> {
-        self.call("due", &[per_s.to_string(), time(now)]).await
+        self.call("due", &[per_s.to_string(), time(now), LIFE.as_secs().to_string()]).await
     }
 
     /// The next who is still there; those who were not seen since then lose their place and are added to `left`.
@@ -99,16 +99,14 @@ impl SharedRoom {
         self.call("admit", &[text(user), time(ends), pass.to_owned()]).await
     }
 
-    /// Somebody was let in before; gives the pass that is in force, if any is known.
-    pub async fn readmit(
-        &self,
-        user: UserId,
-        pass: Option<&str>,
-        ends: Moment,
-    ) -> Result<Option<String>, GateError> {
-        let args = [text(user), time(ends), pass.unwrap_or_default().to_owned()];
-        let pass: String = self.call("readmit", &args).await?;
-        Ok(Some(pass).filter(|pass| !pass.is_empty()))
+    /// Somebody was let in before, with this pass if it is known.
+    pub async fn readmit(&self, user: UserId, pass: Option<&str>, ends: Moment) -> Result<(), GateError> {
+        self.call("readmit", &[text(user), time(ends), pass.unwrap_or_default().to_owned()]).await
+    }
+
+    /// How many wait.
+    pub async fn waiting(&self) -> Result<usize, GateError> {
+        self.call("waiting", &[]).await
     }
 
     /// Those whose pass has ended lose their place.
@@ -123,7 +121,7 @@ impl SharedRoom {
     }
 
     pub async fn set_loaded(&self) -> Result<(), GateError> {
-        self.call("load", &[LIFE.as_secs().to_string()]).await
+        self.call("load", &[]).await
     }
 }
 

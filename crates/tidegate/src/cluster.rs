@@ -10,6 +10,7 @@ use anyhow::{Context, bail};
 use tidegate_store::admission::cluster::{Cluster, ClusterOptions};
 use tidegate_store::admission::{Admission, News};
 use tidegate_store::ledger::sql::{Observer, PostgresOptions, SqlLedger};
+use tidegate_store::redis_link::Link;
 use tokio::sync::mpsc;
 
 use crate::chance::{self, keyed};
@@ -57,6 +58,9 @@ pub async fn join_at(config: &Config, clock: Clock) -> anyhow::Result<Joined> {
     if let Some(there) = ledger.time().await? {
         clock.set_right(here, there, clock.now());
     }
+    // Before anything is taken that would have to be given back.
+    let redis = Link::open(&config.redis_url).await.context("Redis cannot be used")?;
+    redis.check().await.context("Redis cannot be used")?;
     let (secret, is_new) = parts::secret(&ledger).await?;
     let (admin_key_digest, new_admin_key) = parts::admin_key(config, &ledger).await?;
     let name = chance::token("", &chance::secret()?)[..12].to_owned();
@@ -71,6 +75,7 @@ pub async fn join_at(config: &Config, clock: Clock) -> anyhow::Result<Joined> {
         node: node.name.clone(),
         number: node.number,
         max_pending: config.cluster.max_unrecorded,
+        batches: config.cluster.batches,
     })
     .await
     .context("Redis cannot be used")?;

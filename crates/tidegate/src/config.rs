@@ -88,6 +88,7 @@ pub struct Ledger {
 pub struct Cluster {
     pub prefix: String,
     pub max_unrecorded: usize,
+    pub batches: bool,
 }
 
 #[derive(Clone, Debug, Deserialize)]

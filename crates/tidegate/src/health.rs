@@ -9,6 +9,7 @@ use parking_lot::Mutex;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Part {
     Startup,
+    Node,
     Journal,
     Gate,
     Ledger,
@@ -19,6 +20,7 @@ impl Part {
     const fn name(self) -> &'static str {
         match self {
             Self::Startup => "startup",
+            Self::Node => "node",
             Self::Journal => "journal",
             Self::Gate => "gate",
             Self::Ledger => "ledger",

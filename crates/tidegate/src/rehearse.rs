@@ -67,8 +67,8 @@ pub struct RehearseArgs {
     /// Over how many shards a cluster splits the stock.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64))]
     shards: u32,
-    /// How long a buyer goes on asking, with the same key, while there is no clear answer.
-    #[arg(long, value_name = "SECONDS", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=600))]
+    /// How long a buyer goes on asking, with the same key, while there is no clear answer. 0: takes the first answer.
+    #[arg(long, value_name = "SECONDS", default_value_t = 3, value_parser = clap::value_parser!(u32).range(0..=600))]
     patience: u32,
     /// Print one line of JSON.
     #[arg(long)]

@@ -26,6 +26,7 @@ const RECONCILE_EVERY: Duration = Duration::from_secs(10);
 const KEEP_NODE_EVERY: Duration = Duration::from_secs(5);
 const ASK_FOR_TURN: Duration = Duration::from_secs(1);
 const LOOK_AT_MOST: Duration = Duration::from_millis(50);
+const NEWS_AT_ONCE: usize = 1000;
 const AFTER_FAILURE: Duration = Duration::from_secs(1);
 
 /// Starts all of them; they end when the app closes.
@@ -48,9 +49,19 @@ pub fn start_node(app: &Arc<App>, mut news: mpsc::UnboundedReceiver<News>) {
     repeat(app, "keeping the node's number", node);
     let app = app.clone();
     tokio::spawn(async move {
-        while let Some(told) = news.recv().await {
-            if let Err(error) = app.hear(told).await {
-                tracing::debug!(%error, "news could not be followed up; the next look does");
+        let mut told = Vec::new();
+        while news.recv_many(&mut told, NEWS_AT_ONCE).await > 0 {
+            // What was said of the same thing several times is looked at once.
+            let mut seen = Vec::new();
+            for one in told.drain(..).rev() {
+                if !seen.contains(&one) {
+                    seen.push(one);
+                }
+            }
+            for one in seen {
+                if let Err(error) = app.hear(one).await {
+                    tracing::debug!(%error, "news could not be followed up; the next look does");
+                }
             }
         }
     });

@@ -47,6 +47,8 @@ pub struct ClusterOptions {
     pub number: u16,
     /// Claims whose outcome is not known; beyond that, claims are refused.
     pub max_pending: usize,
+    /// Whether claims that wait go to the gate together.
+    pub batches: bool,
 }
 
 #[derive(Debug)]
@@ -70,7 +72,8 @@ impl Cluster {
     pub async fn open(options: ClusterOptions) -> Result<(Self, mpsc::UnboundedReceiver<News>), GateError> {
         let link = Link::open(&options.urls).await?;
         link.check().await?;
-        let gate = Arc::new(RedisGate::new(link, options.prefix.clone(), options.node.clone()));
+        let gate = RedisGate::new(link, options.prefix.clone(), options.node.clone());
+        let gate = Arc::new(if options.batches { gate } else { gate.one_by_one() });
         let (sender, news) = mpsc::unbounded_channel();
         let shared = Arc::new(Shared {
             gate,
@@ -111,6 +114,10 @@ impl Cluster {
 
     /// These campaigns may have claims that are to be recorded: each gets its readers, and others lose theirs.
     pub async fn keep(&self, campaigns: &[Campaign]) -> Result<(), LedgerError> {
+        for campaign in self.0.readers.poisoned() {
+            // Units of an entry that could not be read come back with a new epoch only.
+            self.distrust(campaign);
+        }
         self.0.readers.keep(&self.0.gate, &self.0.options.node, campaigns).await
     }
 
@@ -178,7 +185,7 @@ impl Cluster {
         if let Some(claim) = self.0.pending.find(user, id) {
             return Some(Unrecorded { claim, durable: false });
         }
-        for campaign in self.0.readers.waiting() {
+        for campaign in self.0.readers.campaigns() {
             let found = self.gate().queued(campaign, user, id).await.ok().flatten();
             let claim = found.and_then(|entry| read_entry(&entry).ok()).filter(|claim| claim.user == user);
             if let Some(claim) = claim {
@@ -201,6 +208,11 @@ impl Cluster {
             tokio::time::sleep(LOOK_EVERY).await;
         }
         false
+    }
+
+    /// Whether this node does not know yet what became of claims on this campaign.
+    pub fn waits_for(&self, campaign: CampaignId) -> bool {
+        self.0.pending.waits_for(campaign)
     }
 
     /// Whether the ledger caught this pool out since it was last asked.
@@ -342,7 +354,7 @@ async fn ask_the_ledger(shared: Weak<Shared>) {
     loop {
         tokio::time::sleep(ASK_EVERY).await;
         let Some(shared) = shared.upgrade() else { return };
-        let asked = shared.pending.overdue(ASK_EVERY);
+        let asked = shared.pending.overdue();
         let Some(ledger) = shared.ledger.get().filter(|_| !asked.is_empty()) else { continue };
         match ledger.outcomes_of(asked).await {
             Ok(outcomes) => {

@@ -9,8 +9,8 @@ mod caller;
 mod encoding;
 mod transfers;
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use hashbrown::HashMap;
@@ -19,8 +19,8 @@ use redis::streams::{StreamId, StreamRangeReply};
 use redis::{ErrorKind, FromRedisValue, RedisError, Script, Value};
 use tidegate_core::pool::{Door, Withdrawal};
 use tidegate_core::{
-    CampaignId, Claim, ClaimId, ClaimRequest, Moment, Pass, PassRules, Rejection, Seed, Slots, StockEntry,
-    UserId,
+    CampaignId, Claim, ClaimId, ClaimRequest, IdempotencyKey, Moment, Pass, PassRules, Rejection, Seed,
+    Slots, StockEntry, UserId,
 };
 use tokio::sync::{mpsc, oneshot};
 
@@ -53,7 +53,17 @@ pub struct RedisGate {
     /// Unique among all processes there ever were: a call that is sent again is known by it.
     node: String,
     script: Arc<Script>,
+    /// Whether claims that wait go together; else each goes by itself, to measure what that gains.
+    batches: bool,
     pools: Mutex<HashMap<CampaignId, Arc<PoolLines>>>,
+}
+
+/// A look for units: when it began, how many were needed, and what it led to.
+#[derive(Clone, Copy, Debug)]
+struct Look {
+    begun: Instant,
+    needed: u32,
+    outcome: Result<(), Rejection>,
 }
 
 /// The ways to one pool's shards.
@@ -64,14 +74,21 @@ struct PoolLines {
     sold_out: AtomicBool,
     /// One transfer at a time; when the last look for units began, and what it led to. Whoever asked before that look
     /// needs no other.
-    moving: tokio::sync::Mutex<Option<(Instant, Result<(), Rejection>)>>,
+    moving: tokio::sync::Mutex<Option<Look>>,
 }
 
 impl RedisGate {
     pub fn new(link: Link, prefix: impl Into<String>, node: impl Into<String>) -> Self {
         let script = Arc::new(Script::new(include_str!("redis/gate.lua")));
         let (prefix, node) = (prefix.into(), node.into());
-        Self { link, prefix, node, script, pools: Mutex::default() }
+        Self { link, prefix, node, script, batches: true, pools: Mutex::default() }
+    }
+
+    /// Every claim is a call of its own: for comparison.
+    #[must_use]
+    pub fn one_by_one(mut self) -> Self {
+        self.batches = false;
+        self
     }
 
     pub(crate) fn link(&self) -> &Link {
@@ -125,6 +142,18 @@ impl RedisGate {
         Ok(found.and_then(|found| found.ids.into_iter().next()))
     }
 
+    /// Whether a claim with this key is on its way to the ledger.
+    pub async fn is_in_flight(
+        &self,
+        campaign: CampaignId,
+        user: UserId,
+        key: &IdempotencyKey,
+    ) -> Result<bool, GateError> {
+        let Some(lines) = self.lines(campaign).await? else { return Ok(false) };
+        let shard = shard_of(user, lines.shards.len());
+        Ok(self.call(campaign, shard, &[arg("in_flight"), arg(user.raw()), key_arg(key)]).await?)
+    }
+
     /// The ledger has these entries of a shard's stream: entry, claim. Gives how many are left.
     pub async fn done(
         &self,
@@ -165,23 +194,30 @@ impl RedisGate {
         call(&self.link, &self.script, &self.keys(campaign, shard), args).await
     }
 
+    /// One piece of a seed.
+    async fn put(&self, campaign: CampaignId, shard: usize, piece: &[Vec<u8>]) -> Result<(), GateError> {
+        let said: String = self.call(campaign, shard, piece).await?;
+        if said == "OLD" {
+            return Err(GateError("a pool of this epoch or a later one is there already".into()));
+        }
+        Ok(())
+    }
+
+    fn caller(&self, campaign: CampaignId, shard: usize, line: Weak<Line>) -> Caller {
+        Caller {
+            link: self.link.clone(),
+            script: self.script.clone(),
+            keys: self.keys(campaign, shard),
+            node: self.node.clone(),
+            line,
+        }
+    }
+
     fn make_lines(&self, campaign: CampaignId, shards: usize) -> Arc<PoolLines> {
         let line = |shard| {
             let (waiting, queue) = mpsc::channel(MAX_WAITING);
-            let line = Arc::new(Line {
-                waiting,
-                epoch: AtomicU64::new(0),
-                version: AtomicU64::new(0),
-                free: AtomicU32::new(0),
-            });
-            let caller = Caller {
-                link: self.link.clone(),
-                script: self.script.clone(),
-                keys: self.keys(campaign, shard),
-                node: self.node.clone(),
-                line: Arc::downgrade(&line),
-            };
-            tokio::spawn(caller.run(queue));
+            let line = Arc::new(Line { waiting, seen: Mutex::new((0, 0)), free: AtomicU32::new(0) });
+            tokio::spawn(self.caller(campaign, shard, Arc::downgrade(&line)).run(queue));
             line
         };
         Arc::new(PoolLines {
@@ -203,8 +239,18 @@ impl RedisGate {
     }
 
     /// One claim at one shard, with whatever else waits for it.
-    async fn claim_at(&self, line: &Line, request: ClaimRequest, looked: bool) -> Result<Claim, Undecided> {
+    async fn claim_at(
+        &self,
+        (line, shard): (&Line, usize),
+        request: ClaimRequest,
+        looked: bool,
+    ) -> Result<Claim, Undecided> {
         let (answer, decided) = oneshot::channel();
+        if !self.batches {
+            let caller = self.caller(request.campaign, shard, Weak::new());
+            let alone = caller.decide(line, &[Waiting { request, looked, answer }]).await.pop();
+            return alone.unwrap_or(Err(Rejection::NotReady.into()));
+        }
         line.waiting.try_send(Waiting { request, looked, answer }).map_err(|_| Rejection::Busy)?;
         decided.await.unwrap_or(Err(Rejection::NotReady.into()))
     }
@@ -216,7 +262,7 @@ impl RedisGate {
         let lines = lines.ok_or(Rejection::NotReady)?;
         let shard = shard_of(request.user, lines.shards.len());
         for _ in 0..lines.shards.len() + MORE_MOVES {
-            match self.claim_at(&lines.shards[shard], request.clone(), looked).await {
+            match self.claim_at((&lines.shards[shard], shard), request.clone(), looked).await {
                 Err(Undecided::Refused(Rejection::SoldOut)) if lines.shards.len() > 1 => {
                     self.bring_units(request.campaign, &lines, shard, request.quantity).await?;
                 }
@@ -264,15 +310,15 @@ impl Gate for RedisGate {
         let shards = if seed.prizes.is_some() { 1 } else { seed.shards.max(1) as usize };
         for shard in 0..shards {
             let parts = SeedParts::of(&seed, shard, shards);
-            self.call::<()>(campaign, shard, &parts.build()).await?;
+            self.put(campaign, shard, &parts.build()).await?;
             for piece in parts.pieces(SEED_AT_ONCE) {
-                self.call::<()>(campaign, shard, &piece?).await?;
+                self.put(campaign, shard, &piece?).await?;
             }
-            self.call::<()>(campaign, shard, &parts.install()).await?;
+            self.put(campaign, shard, &parts.install()).await?;
         }
         let lines = self.make_lines(campaign, shards);
         for line in &lines.shards {
-            line.epoch.store(seed.epoch.into(), Ordering::Release);
+            *line.seen.lock() = (seed.epoch.into(), 0);
         }
         self.pools.lock().insert(campaign, lines);
         self.figures(campaign).await?;

@@ -10,7 +10,7 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use redis::streams::{StreamId, StreamRangeReply, StreamReadReply};
@@ -53,6 +53,8 @@ pub struct StreamIntake {
     /// What was given to this reader and is not recorded, with its entry's id.
     given: Mutex<Given>,
     depth: AtomicUsize,
+    /// An entry could not be read.
+    poison: AtomicBool,
 }
 
 #[derive(Debug)]
@@ -113,7 +115,13 @@ impl StreamIntake {
             options,
             given: Mutex::new(given),
             depth: AtomicUsize::new(0),
+            poison: AtomicBool::new(false),
         }
+    }
+
+    /// Whether an entry could not be read since this was last asked.
+    pub fn met_poison(&self) -> bool {
+        self.poison.swap(false, Ordering::AcqRel)
     }
 
     async fn make_group(&self) -> RedisResult<()> {
@@ -191,6 +199,7 @@ impl StreamIntake {
         let key = &self.key;
         if !entry.map.is_empty() {
             tracing::error!(key, id = entry.id, why, "an entry cannot be read and is set aside");
+            self.poison.store(true, Ordering::Release);
             let mut command = cmd("XADD");
             command.arg(format!("{key}:dead")).arg("*").arg("id").arg(&entry.id).arg("why").arg(why);
             for name in entry.map.keys() {

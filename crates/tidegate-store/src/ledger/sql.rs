@@ -226,14 +226,21 @@ impl SqlLedger {
         self.read(move |connection| record::outcomes_of(connection, &claims)).await
     }
 
-    /// The same for a claim that cannot be recorded.
+    /// The same for a claim that cannot be recorded; only while this lease is held, if it needs one.
     pub async fn set_aside_unplaced(
         &self,
         claim: Arc<Claim>,
         why: String,
+        fence: Option<Fence>,
         now: Moment,
-    ) -> Result<(), LedgerError> {
-        self.write_alone(move |tx| record::set_aside(tx, None, &claim, &why, now)).await
+    ) -> Result<Recorded, LedgerError> {
+        let done = self
+            .write_alone(move |tx| match &fence {
+                Some(fence) if !leases::is_held(tx, fence)? => Ok(None),
+                _ => record::set_aside(tx, None, &claim, &why, now).map(Some),
+            })
+            .await?;
+        done.ok_or_else(|| LedgerError::Unavailable("another node has the lease".into()))
     }
 
     /// Commits what waits, then stops writing.
@@ -281,7 +288,7 @@ impl Records for SqlLedger {
         claim: Arc<Claim>,
         why: String,
         now: Moment,
-    ) -> Result<(), LedgerError> {
+    ) -> Result<Recorded, LedgerError> {
         self.write_alone(move |tx| record::set_aside(tx, Some(position), &claim, &why, now)).await
     }
 }

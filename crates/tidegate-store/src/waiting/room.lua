@@ -40,8 +40,12 @@ function operations.seen(user, now)
   return { "waiting", waiting, ahead, "" }
 end
 
--- How many may be let in now at this rate; what is not used is saved up, for one second's worth.
-function operations.due(per_s, now)
+-- How many may be let in now at this rate; what is not used is saved up, for one second's worth. A room nobody is let in
+-- from any more is forgotten after a while.
+function operations.due(per_s, now, life)
+  for _, key in ipairs(KEYS) do
+    redis.call("EXPIRE", key, life)
+  end
   local before = redis.call("HMGET", ROOM, "credit", "credited_at")
   local since = before[2] and math.max(0, tonumber(now) - tonumber(before[2])) or 0
   local credit = math.min(tonumber(before[1] or 0) + since * tonumber(per_s), tonumber(per_s) * 1000)
@@ -78,14 +82,18 @@ function operations.admit(user, ends, pass)
   return 1
 end
 
--- Somebody was let in before; their pass is not known any more, or is this one if nobody was quicker.
+-- Somebody was let in before; their pass is not known any more, or it is this one.
 function operations.readmit(user, ends, pass)
   redis.call("ZREM", QUEUE, user)
   redis.call("ZADD", ADMITTED, ends, user)
   if pass ~= "" then
-    redis.call("HSETNX", PASSES, user, pass)
+    redis.call("HSET", PASSES, user, pass)
   end
-  return redis.call("HGET", PASSES, user) or ""
+  return redis.status_reply("OK")
+end
+
+function operations.waiting()
+  return redis.call("ZCARD", QUEUE)
 end
 
 -- Those whose pass has ended lose their place.
@@ -103,12 +111,9 @@ function operations.loaded()
   return redis.call("HEXISTS", ROOM, "loaded")
 end
 
-function operations.load(life)
+function operations.load()
   redis.call("HSET", ROOM, "loaded", 1)
-  for _, key in ipairs(KEYS) do
-    redis.call("EXPIRE", key, life)
-  end
-  return 1
+  return redis.status_reply("OK")
 end
 
 return operations[ARGV[1]](unpack(ARGV, 2))

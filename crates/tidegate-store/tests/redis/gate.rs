@@ -205,7 +205,7 @@ async fn a_seed_that_comes_late_or_twice_brings_nothing_back() {
     gate.install(CAMPAIGN, Seed { epoch: 2, ..seed(2) }).await.unwrap();
     gate.claim(request(1, 1, 1, 1)).await.unwrap();
     for epoch in [2, 1] {
-        gate.install(CAMPAIGN, Seed { epoch, ..seed(2) }).await.unwrap();
+        assert!(gate.install(CAMPAIGN, Seed { epoch, ..seed(2) }).await.is_err(), "epoch {epoch}");
         assert_eq!(gate.figures(CAMPAIGN).await.unwrap().unwrap().free, 1, "epoch {epoch}");
     }
 }

@@ -50,8 +50,8 @@ impl Records for OnNode {
         claim: Arc<Claim>,
         why: String,
         now: Moment,
-    ) -> Result<(), LedgerError> {
-        self.ledger.set_aside_unplaced(claim, why, now).await
+    ) -> Result<Recorded, LedgerError> {
+        self.ledger.set_aside_unplaced(claim, why, None, now).await
     }
 }
 

@@ -105,7 +105,11 @@ async fn start(config: &Config, opened: &Opened) -> anyhow::Result<()> {
         tokio::time::sleep(JOIN_EVERY).await;
     }
     if !config.wants_demo() {
-        app.end_demo().await?;
+        let ended = app.end_demo().await;
+        // Nodes may lose their database at any time; the next one that starts does it.
+        if !config.is_cluster() {
+            ended?;
+        }
     } else if opened.is_new {
         demo::fill(app).await.context("the demo data could not be made")?;
     }

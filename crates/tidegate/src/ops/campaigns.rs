@@ -95,7 +95,7 @@ impl App {
         }
         if let Some(cluster) = self.admission.cluster() {
             // Whoever orders next need not wait until somebody looks.
-            self.keep_up(cluster, &self.ledger.running().await?).await?;
+            self.keep_up(cluster).await?;
         }
         self.tell(News::Campaign(id)).await;
         Ok(stepped?.ok_or(Rejection::NotFound)??)
@@ -186,10 +186,10 @@ impl App {
     /// Lets book and gate catch up with the ledger: what an interrupted step left behind, and the stock log of every
     /// running campaign.
     pub async fn follow_all(&self) -> Result<(), LedgerError> {
-        let running = self.ledger.running().await?;
-        if let Some(cluster) = self.admission.cluster() {
-            self.keep_up(cluster, &running).await?;
-        }
+        let running = match self.admission.cluster() {
+            Some(cluster) => self.keep_up(cluster).await?,
+            None => self.ledger.running().await?,
+        };
         for campaign in running {
             self.follow_one(&campaign).await?;
         }

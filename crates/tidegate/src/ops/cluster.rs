@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use hashbrown::HashMap;
 use parking_lot::Mutex;
+use tidegate_core::pool::Door;
 use tidegate_core::{Campaign, CampaignId, CampaignState, Seed};
 use tidegate_store::admission::{Cluster, News};
 use tidegate_store::gate::PoolFigures;
@@ -23,10 +24,21 @@ const LEASE: Duration = Duration::from_secs(3);
 const RESEED_LEASE: Duration = Duration::from_secs(20);
 /// Claims of a campaign that was closed may be recorded so long after.
 const LATE: Duration = Duration::from_secs(3600);
+/// A number is given up so long before its lease ends.
+const NUMBER_SLACK: Duration = Duration::from_secs(5);
+/// A door that was set before its change was recorded, by a node that did not live to see it, is set right after this.
+const WRONG_DOOR_AFTER: Duration = Duration::from_secs(10);
 
 /// The timers this node has, and until when it need not ask again.
 #[derive(Debug, Default)]
-pub(super) struct Leads(Mutex<HashMap<&'static str, Instant>>);
+pub(super) struct Leads {
+    until: Mutex<HashMap<&'static str, Instant>>,
+    /// Until when the node's number is sure to be its own; nobody has looked yet if there is none.
+    number_until: Mutex<Option<Instant>>,
+    keeping: tokio::sync::Mutex<()>,
+    /// Since when a gate's door is not what the ledger says.
+    doors: Mutex<HashMap<CampaignId, Instant>>,
+}
 
 fn millis(span: Duration) -> u32 {
     u32::try_from(span.as_millis()).unwrap_or(u32::MAX)
@@ -38,30 +50,39 @@ impl App {
         if self.admission.is_embedded() {
             return Ok(true);
         }
-        if self.leads.0.lock().get(what).is_some_and(|until| Instant::now() < *until) {
+        if self.leads.until.lock().get(what).is_some_and(|until| Instant::now() < *until) {
             return Ok(true);
         }
         let asked = Instant::now();
         let mine = self.ledger.take_lease(what.to_owned(), self.node.name.clone(), millis(LEASE)).await?;
         if mine {
             // Asked again long before it ends.
-            self.leads.0.lock().insert(what, asked + LEASE / 3);
+            self.leads.until.lock().insert(what, asked + LEASE / 3);
         }
         Ok(mine)
     }
 
     /// Keeps this node's number and its clock.
     pub async fn keep_node(&self) -> Result<(), LedgerError> {
-        let name = format!("node {}", self.node.number);
+        let (name, asked) = (format!("node {}", self.node.number), Instant::now());
         let kept = self.ledger.take_lease(name, self.node.name.clone(), millis(NUMBER_LEASE)).await?;
+        if kept {
+            *self.leads.number_until.lock() = Some(asked + NUMBER_LEASE - NUMBER_SLACK);
+        }
         // Somebody else has it: two nodes would give the same ids.
         let problem = (!kept).then_some("another node has this one's number; it must be restarted");
-        self.health.set(Part::Startup, problem);
+        self.health.set(Part::Node, problem);
         let before = crate::clock::Clock::System.now();
         if let Some(there) = self.ledger.time().await? {
             self.clock.set_right(before, there, crate::clock::Clock::System.now());
         }
         Ok(())
+    }
+
+    /// Whether ids of this node's number are its own: not after it has slept for longer than its lease.
+    pub(super) fn has_its_number(&self) -> bool {
+        self.admission.is_embedded()
+            || self.leads.number_until.lock().is_none_or(|until| Instant::now() < until)
     }
 
     /// Tells all nodes; where there is one process there is nobody to tell.
@@ -91,19 +112,30 @@ impl App {
         Ok(())
     }
 
-    /// Lets recorders run where there may be claims, and lets go what runs no more.
-    pub(super) async fn keep_up(&self, cluster: &Cluster, running: &[Campaign]) -> Result<(), LedgerError> {
+    /// Lets recorders run where there may be claims, and lets go what runs no more; gives what runs.
+    pub(super) async fn keep_up(&self, cluster: &Cluster) -> Result<Vec<Campaign>, LedgerError> {
+        // Whoever looked earlier must not act later.
+        let _keeping = self.leads.keeping.lock().await;
+        let running = self.ledger.running().await?;
         let problem = cluster.ping().await.err().map(|error| error.to_string());
         self.health.set(Part::Gate, problem.as_deref());
         let mut kept = self.ledger.closed_since(self.now() - LATE).await?;
-        kept.extend_from_slice(running);
+        for closed in kept.iter().filter(|closed| cluster.waits_for(closed.id)) {
+            // What the gate has lost of it will never be recorded.
+            if let Ok(None) = self.admission.figures(closed.id).await
+                && let Some(seed) = self.ledger.reseed(closed.id, self.now()).await?
+            {
+                cluster.began(closed.id, seed.epoch).await?;
+            }
+        }
+        kept.extend_from_slice(&running);
         cluster.keep(&kept).await?;
         for entered in self.book.all() {
             if running.iter().all(|campaign| campaign.id != entered.id) {
                 self.let_go(entered.id);
             }
         }
-        Ok(())
+        Ok(running)
     }
 
     /// Rebuilds the campaign's pool if it is not what the ledger says it must be; whether it is now.
@@ -115,13 +147,37 @@ impl App {
         let caught_out = cluster.was_caught_out(id);
         if is_sound(figures, campaign) && !caught_out {
             cluster.began(id, campaign.epoch).await?;
-            if figures.is_some_and(|figures| figures.door != campaign.door()) {
-                self.enter(campaign.clone(), campaign.updated_at).await;
-            }
+            self.mend_door(campaign, figures).await;
             return Ok(true);
         }
-        let lease = format!("reseed {}", id.raw());
-        if !self.ledger.take_lease(lease, self.node.name.clone(), millis(RESEED_LEASE)).await? {
+        let rebuilt = self.rebuild_alone(cluster, id, figures, caught_out).await;
+        if !matches!(rebuilt, Ok(true)) && caught_out {
+            cluster.distrust(id);
+        }
+        rebuilt
+    }
+
+    /// Sets a door right that is not what the ledger says.
+    async fn mend_door(&self, campaign: &Campaign, figures: Option<PoolFigures>) {
+        if figures.is_none_or(|figures| figures.door == campaign.door()) {
+            self.leads.doors.lock().remove(&campaign.id);
+            return;
+        }
+        let since = *self.leads.doors.lock().entry(campaign.id).or_insert_with(Instant::now);
+        let as_of = if since.elapsed() > WRONG_DOOR_AFTER { self.now() } else { campaign.updated_at };
+        self.enter(campaign.clone(), as_of).await;
+    }
+
+    /// Rebuilds it, unless another node is about it.
+    async fn rebuild_alone(
+        &self,
+        cluster: &Cluster,
+        id: CampaignId,
+        figures: Option<PoolFigures>,
+        caught_out: bool,
+    ) -> Result<bool, LedgerError> {
+        let (lease, holder) = (format!("reseed {}", id.raw()), self.node.name.clone());
+        if !self.ledger.take_lease(lease.clone(), holder.clone(), millis(RESEED_LEASE)).await? {
             return Ok(false);
         }
         // Whoever had the lease before may have done it.
@@ -130,11 +186,9 @@ impl App {
         if !caught_out && again.is_ok_and(|figures| is_sound(figures, &current)) {
             return Ok(true);
         }
-        let rebuilt = self.rebuild(cluster, id, figures).await;
-        if !matches!(rebuilt, Ok(true)) && caught_out {
-            cluster.distrust(id);
-        }
-        rebuilt
+        let rebuilt = self.rebuild(cluster, id, figures).await?;
+        self.ledger.drop_lease(lease, holder).await?;
+        Ok(rebuilt)
     }
 
     /// A new epoch from the ledger.
@@ -155,7 +209,8 @@ impl App {
         }
         let Some(seed) = seed else { return Ok(false) };
         let (epoch, taken) = (seed.epoch, seed.taken.len());
-        if let Err(error) = self.admission.install(id, seed).await {
+        // Behind a door that only what the ledger says then opens.
+        if let Err(error) = self.admission.install(id, Seed { door: Door::Paused, ..seed }).await {
             tracing::warn!(%error, campaign = id.raw(), "the gate could not be rebuilt yet");
             return Ok(false);
         }

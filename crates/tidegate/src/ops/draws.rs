@@ -172,7 +172,7 @@ impl App {
         };
         let played = match (phase, player) {
             (Phase::Ended, _) => u32::MAX,
-            (_, Some(player)) => self.admission.held_by(campaign.id, player).await.unwrap_or(0),
+            (_, Some(player)) => self.admission.held_by(campaign.id, player).await?.unwrap_or(0),
             (_, None) => 0,
         };
         Ok(Some(DrawView {

@@ -101,7 +101,7 @@ impl App {
     /// Has the gate decide and the intake take the claim. From then on it is the intake's, whether or not anybody waits.
     pub(super) async fn claim(&self, request: Result<ClaimRequest, Rejection>) -> Result<Taken, NotTaken> {
         let request = request.map_err(NotTaken::Rejected)?;
-        if !self.health.is_ready() {
+        if !self.health.is_ready() || !self.has_its_number() {
             return Err(NotTaken::Rejected(Rejection::NotReady));
         }
         self.admission.check().map_err(NotTaken::NotKept)?;
@@ -143,6 +143,10 @@ impl App {
         let order = match waiting {
             Some(Unrecorded { durable: false, .. }) => return Err(Refusal::InFlight),
             Some(Unrecorded { claim, .. }) => Some(self.order_of(&claim).await?),
+            // Perhaps another node's; if it is recorded by now, it is in the ledger.
+            None if self.admission.is_in_flight(sale, buyer, &key).await.unwrap_or(false) => {
+                return Err(Refusal::InFlight);
+            }
             None => self.ledger.find_by_key(buyer, key).await?,
         };
         match order {
@@ -160,7 +164,9 @@ impl App {
         quantity: u32,
         key: IdempotencyKey,
     ) -> Result<Option<Order>, Refusal> {
-        if self.admission.left(sale).is_some() && self.admission.held_by(sale, buyer).await.is_none() {
+        if self.admission.left(sale).is_some()
+            && matches!(self.admission.held_by(sale, buyer).await, Ok(None))
+        {
             return Ok(None);
         }
         self.earlier(buyer, sale, quantity, key).await
@@ -183,7 +189,13 @@ impl App {
     /// A buyer's own order, recorded or not.
     pub async fn order_of_buyer(&self, buyer: UserId, id: OrderId) -> Result<Order, Refusal> {
         let claim = ClaimId::from_raw(id.raw());
-        // The intake first: what it has let go is in the ledger.
+        // Where there are many nodes most are recorded, and the intake has to be asked over the network.
+        if !self.admission.is_embedded()
+            && let Some(order) = self.ledger.find_order(id).await?.filter(|order| order.user == buyer)
+        {
+            return Ok(order);
+        }
+        // The intake before the ledger: what it has let go is there.
         if let Some(found) = self.admission.find(buyer, claim).await {
             let mut order = self.order_of(&found.claim).await?;
             if !found.durable {
@@ -245,11 +257,20 @@ impl App {
         if order.state == OrderState::Cancelled {
             return Ok(order);
         }
+        self.not_queued(&order)?;
         self.recorded_order(order.id).await?;
         let cancelled = self.ledger.cancel(order.id, by, self.now()).await?.ok_or(Rejection::NotFound)??;
         self.metrics.order("cancelled");
         self.units_returned(&cancelled).await?;
         Ok(cancelled)
+    }
+
+    /// An order that many nodes have not recorded yet can only be waited for.
+    pub(super) fn not_queued(&self, order: &Order) -> Result<(), Refusal> {
+        if order.state == OrderState::Queued && !self.admission.is_embedded() {
+            order.clone().pay(self.now())?;
+        }
+        Ok(())
     }
 
     /// Expires what is due; gives how many. Called until it gives none.

@@ -58,7 +58,7 @@ const REFUND_BATCH: u32 = 100;
 impl App {
     /// A buyer pays their own order. Paying what is paid changes nothing.
     pub async fn pay(&self, buyer: UserId, id: OrderId) -> Result<Order, Refusal> {
-        self.order_of_buyer(buyer, id).await?;
+        self.not_queued(&self.order_of_buyer(buyer, id).await?)?;
         let order = self.recorded_order(id).await?;
         if order.state == OrderState::Paid {
             return Ok(order);

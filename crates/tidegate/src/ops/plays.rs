@@ -174,6 +174,9 @@ impl App {
         let play = match waiting {
             Some(Unrecorded { durable: false, .. }) => return Err(Refusal::InFlight),
             Some(Unrecorded { claim, .. }) => Some(as_play(&claim, true)?),
+            None if self.admission.is_in_flight(draw, player, &key).await.unwrap_or(false) => {
+                return Err(Refusal::InFlight);
+            }
             None => self.ledger.find_play_by_key(player, key).await?,
         };
         match play {
@@ -190,7 +193,9 @@ impl App {
         client_seed: &str,
         key: IdempotencyKey,
     ) -> Result<Option<PlayView>, Refusal> {
-        if self.admission.left(draw).is_some() && self.admission.held_by(draw, player).await.is_none() {
+        if self.admission.left(draw).is_some()
+            && matches!(self.admission.held_by(draw, player).await, Ok(None))
+        {
             return Ok(None);
         }
         match self.earlier_play(player, draw, client_seed, key).await? {
@@ -203,6 +208,11 @@ impl App {
     pub async fn play_of_player(&self, player: UserId, id: PlayId) -> Result<PlayView, Refusal> {
         let claim = ClaimId::from_raw(id.raw());
         // The intake first: what it has let go is in the ledger.
+        if !self.admission.is_embedded()
+            && let Some(play) = self.ledger.find_play(id).await?.filter(|play| play.user == player)
+        {
+            return self.play_view(play).await;
+        }
         if let Some(found) = self.admission.find(player, claim).await {
             return self.play_view(as_play(&found.claim, found.durable)?).await;
         }

@@ -199,7 +199,7 @@ impl App {
         answer: Option<(&str, &str)>,
         now: Moment,
     ) -> Result<(), Refusal> {
-        let held = self.admission.held_by(sale.id, user).await;
+        let held = self.admission.held_by(sale.id, user).await?;
         if held.is_some_and(|units| units >= sale.per_user_limit) {
             return Err(Rejection::LimitReached.into());
         }

@@ -207,7 +207,9 @@ async fn attempt(client: &mut Client, plan: &Plan, buyer: usize, number: u64) ->
     loop {
         let sent = client.send_as(token, Method::POST, &path, Some(body.clone()), Some(&key)).await.ok();
         let answer = match sent {
-            Some(answer) if answer.status == 202 => outcome(client, plan, token, answer, deadline).await,
+            Some(answer) if answer.status == 202 && !plan.patience.is_zero() => {
+                outcome(client, plan, token, answer, deadline).await
+            }
             sent => sent,
         };
         // Something of theirs does not work right now, or what was queued was lost: the buyer may try again at once.

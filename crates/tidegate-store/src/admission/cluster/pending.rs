@@ -12,6 +12,9 @@ use crate::intake::{AppendError, Unrecorded};
 
 /// Asked about at once.
 const MOST_ASKED: usize = 2000;
+/// How long nobody has to have said anything about a claim before the ledger is asked, at first and in the end.
+const FIRST_ASKED: Duration = Duration::from_millis(250);
+const LAST_ASKED: Duration = Duration::from_secs(8);
 /// A claim that was never taken, because whoever asked hung up, is forgotten after this.
 const FORGET_AFTER: Duration = Duration::from_secs(60);
 
@@ -28,8 +31,9 @@ struct Waiter {
     /// Once it is taken.
     claim: Option<Arc<Claim>>,
     since: Instant,
-    /// When the ledger is asked about it.
+    /// When the ledger is asked about it, and how long it was left alone before.
     ask_at: Instant,
+    pause: Duration,
 }
 
 #[derive(Debug)]
@@ -47,7 +51,8 @@ impl Pending {
     pub(super) fn expect(&self, id: ClaimId) -> oneshot::Receiver<Result<(), AppendError>> {
         let (done, outcome) = oneshot::channel();
         let now = Instant::now();
-        self.waiters.lock().insert(id, Waiter { done, claim: None, since: now, ask_at: now });
+        let waiter = Waiter { done, claim: None, since: now, ask_at: now + FIRST_ASKED, pause: FIRST_ASKED };
+        self.waiters.lock().insert(id, waiter);
         outcome
     }
 
@@ -73,18 +78,19 @@ impl Pending {
     /// It is in the ledger; as what is to be asked soon.
     pub(super) fn ask_about(&self, id: ClaimId) {
         if let Some(waiter) = self.waiters.lock().get_mut(&id) {
-            waiter.ask_at = waiter.since;
+            (waiter.ask_at, waiter.pause) = (waiter.since, FIRST_ASKED);
         }
     }
 
     /// Those nobody has said anything about for a while; they are asked about less and less often.
-    pub(super) fn overdue(&self, after: Duration) -> Vec<ClaimId> {
+    pub(super) fn overdue(&self) -> Vec<ClaimId> {
         let mut waiters = self.waiters.lock();
         waiters.retain(|_, waiter| waiter.claim.is_some() || waiter.since.elapsed() < FORGET_AFTER);
         let now = Instant::now();
-        let due = waiters.iter_mut().filter(|(_, waiter)| waiter.ask_at + after <= now).take(MOST_ASKED);
+        let due = waiters.iter_mut().filter(|(_, waiter)| waiter.ask_at <= now).take(MOST_ASKED);
         due.map(|(id, waiter)| {
-            waiter.ask_at = now;
+            waiter.pause = (waiter.pause * 2).min(LAST_ASKED);
+            waiter.ask_at = now + waiter.pause;
             *id
         })
         .collect()
@@ -102,6 +108,11 @@ impl Pending {
             .filter(|claim| claim.user == user)
             .map(|claim| Unrecorded { claim: claim.clone(), durable: false })
             .collect()
+    }
+
+    pub(super) fn waits_for(&self, campaign: CampaignId) -> bool {
+        let waiters = self.waiters.lock();
+        waiters.values().filter_map(|waiter| waiter.claim.as_ref()).any(|claim| claim.campaign == campaign)
     }
 
     /// Claims of earlier epochs.

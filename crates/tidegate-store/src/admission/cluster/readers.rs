@@ -35,6 +35,8 @@ struct Tools {
 pub(super) struct Readers {
     tools: OnceCell<Tools>,
     running: Mutex<HashMap<(CampaignId, usize), Reader>>,
+    /// Campaigns that may have claims.
+    kept: Mutex<Vec<CampaignId>>,
 }
 
 struct Reader {
@@ -71,6 +73,7 @@ impl Readers {
         campaigns: &[Campaign],
     ) -> Result<(), LedgerError> {
         let Some(tools) = self.tools.get() else { return Ok(()) };
+        *self.kept.lock() = campaigns.iter().map(|campaign| campaign.id).collect();
         self.running.lock().retain(|(campaign, _), _| campaigns.iter().any(|kept| kept.id == *campaign));
         for campaign in campaigns {
             let in_order = campaign.draw().is_some();
@@ -108,14 +111,16 @@ impl Readers {
         self.running.lock().values().map(|reader| reader.intake.depth()).sum()
     }
 
-    /// Campaigns with claims that wait.
-    pub(super) fn waiting(&self) -> Vec<CampaignId> {
+    /// Campaigns that may have claims, whichever node reads them.
+    pub(super) fn campaigns(&self) -> Vec<CampaignId> {
+        self.kept.lock().clone()
+    }
+
+    /// Campaigns some of whose entries could not be read since this was last asked.
+    pub(super) fn poisoned(&self) -> Vec<CampaignId> {
         let running = self.running.lock();
-        let waiting = running.iter().filter(|(_, reader)| reader.intake.depth() > 0);
-        let mut campaigns: Vec<CampaignId> = waiting.map(|((campaign, _), _)| *campaign).collect();
-        campaigns.sort_unstable();
-        campaigns.dedup();
-        campaigns
+        let poisoned = running.iter().filter(|(_, reader)| reader.intake.met_poison());
+        poisoned.map(|((campaign, _), _)| *campaign).collect()
     }
 }
 
@@ -168,7 +173,7 @@ impl Records for Shared {
         claim: Arc<Claim>,
         why: String,
         now: Moment,
-    ) -> Result<(), LedgerError> {
-        self.ledger.set_aside_unplaced(claim, why, now).await
+    ) -> Result<Recorded, LedgerError> {
+        self.ledger.set_aside_unplaced(claim, why, self.fence.clone(), now).await
     }
 }

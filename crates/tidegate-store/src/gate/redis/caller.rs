@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
+use parking_lot::Mutex;
 use redis::{Script, Value};
 use tidegate_core::{Claim, ClaimRequest, Rejection, Shown, Slots, Wanted};
 use tokio::sync::{mpsc, oneshot};
@@ -16,6 +17,8 @@ use crate::redis_link::Link;
 const MAX_BATCH: usize = 256;
 /// Numbers the calls of this process, whatever they are for: no two have the same.
 static CALLS: AtomicU64 = AtomicU64::new(0);
+/// Where a call says that it is sent again.
+const AGAIN: usize = 3;
 /// How often the answer of a call is asked for again.
 const ASK_AGAIN: usize = 1;
 
@@ -38,8 +41,8 @@ const NOTHING_DONE: &[&str] = &[
 #[derive(Debug)]
 pub(super) struct Line {
     pub(super) waiting: mpsc::Sender<Waiting>,
-    pub(super) epoch: AtomicU64,
-    pub(super) version: AtomicU64,
+    /// The last epoch and version that were seen of it.
+    pub(super) seen: Mutex<(u64, u64)>,
     /// Units it had when it was last heard of, those on their way to another shard included.
     pub(super) free: AtomicU32,
 }
@@ -47,14 +50,14 @@ pub(super) struct Line {
 impl Line {
     /// The last epoch and version that were seen of the shard.
     pub(super) fn seen(&self) -> (u64, u64) {
-        (self.epoch.load(Ordering::Acquire), self.version.load(Ordering::Acquire))
+        *self.seen.lock()
     }
 
     /// Takes note of what was seen; answers may come in another order than they were given.
     pub(super) fn saw(&self, epoch: u64, version: u64, free: u32) {
-        if (epoch, version) >= self.seen() {
-            self.epoch.store(epoch, Ordering::Release);
-            self.version.store(version, Ordering::Release);
+        let mut seen = self.seen.lock();
+        if (epoch, version) >= *seen {
+            *seen = (epoch, version);
             self.free.store(free, Ordering::Release);
         }
     }
@@ -107,12 +110,13 @@ impl Caller {
         }
     }
 
-    async fn decide(&self, line: &Line, batch: &[Waiting]) -> Vec<Result<Claim, Undecided>> {
+    pub(super) async fn decide(&self, line: &Line, batch: &[Waiting]) -> Vec<Result<Claim, Undecided>> {
         let (epoch, version) = line.seen();
         let mut args = vec![
             arg("claim"),
             arg(&self.node),
             arg(CALLS.fetch_add(1, Ordering::Relaxed)),
+            arg(0),
             arg(epoch),
             arg(version),
         ];
@@ -120,15 +124,21 @@ impl Caller {
             args.extend(claim_args(request, *looked));
         }
         let refuse = |why: Undecided| batch.iter().map(|_| Err(why.clone())).collect();
-        let ask =
-            || call::<Option<(u64, u64, u32, Vec<Vec<Value>>)>>(&self.link, &self.script, &self.keys, &args);
-        let mut answer = ask().await;
+        let ask = async |again: bool| {
+            let mut args = args.clone();
+            args[AGAIN] = arg(u8::from(again));
+            call::<Option<(u64, u64, u32, Vec<Vec<Value>>)>>(&self.link, &self.script, &self.keys, &args)
+                .await
+        };
+        let mut answer = ask(false).await;
         // An answer that was lost is asked for again: the script knows the call, and decides nothing twice.
+        let mut again = false;
         for _ in 0..ASK_AGAIN {
             if answer.is_ok() {
                 break;
             }
-            answer = ask().await;
+            again = true;
+            answer = ask(true).await;
         }
         match answer {
             Ok(Some((epoch, version, free, answers))) if answers.len() == batch.len() => {
@@ -136,6 +146,8 @@ impl Caller {
                 let decided = batch.iter().zip(answers);
                 decided.map(|(waiting, answer)| read_claim(&waiting.request, epoch, answer)).collect()
             }
+            // The pool that may have granted them is gone.
+            Ok(_) if again => refuse(Undecided::Unknown("the gate was rebuilt meanwhile".into())),
             Ok(_) => refuse(Rejection::NotReady.into()),
             Err(error) if error.code().is_some_and(|code| NOTHING_DONE.contains(&code)) => {
                 refuse(Rejection::NotReady.into())

@@ -69,19 +69,41 @@ impl<'a> SeedParts<'a> {
         vec![arg("build"), arg(self.seed.epoch), arg(self.shard)]
     }
 
-    pub(super) fn pieces(&self, most: usize) -> impl Iterator<Item = Result<Args, RedisError>> {
+    /// Every piece is at most so much work.
+    pub(super) fn pieces(&self, most: usize) -> Vec<Result<Args, RedisError>> {
         let packed = || RedisError::from((ErrorKind::Client, "a seed cannot be packed"));
-        let epoch = arg(self.seed.epoch);
-        let (taken_epoch, shards) = (epoch.clone(), arg(self.shards));
-        let taken = self.taken.chunks(most).map(move |some| {
-            let some = msgpack::slots(some).ok_or_else(packed)?;
-            Ok(vec![arg("slots"), taken_epoch.clone(), shards.clone(), some])
-        });
-        let users = self.users.chunks(most).map(move |some| {
+        let (epoch, shards) = (arg(self.seed.epoch), arg(self.shards));
+        let mut pieces = Vec::new();
+        let mut expected = self.shard + 1;
+        let mut together: (Vec<Slot>, usize) = (Vec::new(), 0);
+        let slots = |taken: &[Slot]| {
+            let taken = msgpack::slots(taken).ok_or_else(packed)?;
+            Ok(vec![arg("slots"), epoch.clone(), shards.clone(), taken])
+        };
+        for slot in &self.taken {
+            let at = *slot as usize;
+            let gap = at.saturating_sub(expected) / self.shards;
+            if together.1 + gap + 1 > most && !together.0.is_empty() {
+                pieces.push(slots(&std::mem::take(&mut together.0)));
+                together.1 = 0;
+            }
+            // A gap that is too wide for one piece goes in several.
+            while at.saturating_sub(expected) / self.shards > most {
+                expected += most * self.shards;
+                pieces.push(Ok(vec![arg("gap"), epoch.clone(), shards.clone(), arg(expected)]));
+            }
+            together.1 += at.saturating_sub(expected) / self.shards + 1;
+            together.0.push(*slot);
+            expected = at + self.shards;
+        }
+        if !together.0.is_empty() {
+            pieces.push(slots(&together.0));
+        }
+        pieces.extend(self.users.chunks(most).map(|some| {
             let some = msgpack::users(some).ok_or_else(packed)?;
             Ok(vec![arg("users"), epoch.clone(), some])
-        });
-        taken.chain(users)
+        }));
+        pieces
     }
 
     pub(super) fn install(&self) -> Args {

@@ -303,6 +303,20 @@ local function is_building(epoch)
   return redis.call("HGET", POOL, "building") == epoch
 end
 
+-- Slots below this one are free.
+function operations.gap(epoch, shards, below)
+  if not is_building(epoch) then
+    return redis.status_reply("OLD")
+  end
+  local expected = tonumber(redis.call("HGET", POOL, "expected"))
+  while expected < tonumber(below) do
+    redis.call("ZADD", RETURNED, expected, expected)
+    expected = expected + tonumber(shards)
+  end
+  redis.call("HSET", POOL, "expected", expected)
+  return redis.status_reply("OK")
+end
+
 -- Slots that are taken, rising; those between them are free.
 function operations.slots(epoch, shards, taken)
   if not is_building(epoch) then
@@ -353,9 +367,9 @@ function operations.install(epoch, door, top, applied, shards, strategy, seed, o
   return redis.status_reply("OK")
 end
 
--- Who calls and the number of this call, the caller's last epoch and version, then claims of eleven arguments: id user quantity
+-- Who calls, the number of this call and whether it is sent again, the caller's last epoch and version, then claims of eleven arguments: id user quantity
 -- limit pass now play client_seed key looked entry. A call that is sent again, because its answer was lost, gets the answer it had.
-function operations.claim(node, call, seen_epoch, seen_version, ...)
+function operations.claim(node, call, again, seen_epoch, seen_version, ...)
   local p = pool()
   local before = p and redis.call("HGET", POOL, "answer:" .. node)
   if before then
@@ -367,6 +381,10 @@ function operations.claim(node, call, seen_epoch, seen_version, ...)
   local seen = { tonumber(seen_epoch), tonumber(seen_version) }
   -- A server that has forgotten what the caller has seen must be told again what is free.
   if not p or p.epoch < seen[1] or (p.epoch == seen[1] and p.version < seen[2]) then
+    return false
+  end
+  -- The pool that may have decided it the first time is gone.
+  if again == "1" and seen[1] > 0 and p.epoch ~= seen[1] then
     return false
   end
   local args, answers = { ... }, {}
@@ -449,14 +467,20 @@ function operations.done(group, ...)
       p.queued = p.queued - tonumber(units)
     end
     redis.call("HDEL", QUEUED, id)
-    if key ~= "" then
-      redis.call("HDEL", IN_FLIGHT, user .. " " .. key)
+    local in_flight = user .. " " .. key
+    if key ~= "" and redis.call("HGET", IN_FLIGHT, in_flight) == id then
+      redis.call("HDEL", IN_FLIGHT, in_flight)
     end
   end
   if p then
     redis.call("HSET", POOL, "queued", p.queued)
   end
   return redis.call("XLEN", INTAKE)
+end
+
+-- Whether a claim with this key is on its way to the ledger.
+function operations.in_flight(user, key)
+  return redis.call("HEXISTS", IN_FLIGHT, user .. " " .. key)
 end
 
 -- The entry of a claim that is not recorded.

@@ -7,7 +7,7 @@ use std::time::Instant;
 use tidegate_core::{CampaignId, Rejection};
 
 use super::encoding::{arg, read_door};
-use super::{GateError, PoolFigures, PoolLines, RedisGate};
+use super::{GateError, Look, PoolFigures, PoolLines, RedisGate};
 
 /// What the script says of a shard.
 type Answer = (u32, u64, u32, u64, u32, u32, u32, String);
@@ -87,12 +87,15 @@ impl RedisGate {
     ) -> Result<(), Rejection> {
         let asked = Instant::now();
         let mut last = lines.moving.lock().await;
-        if let Some((_, outcome)) = last.filter(|(begun, _)| *begun > asked) {
-            return outcome;
+        // Who needs fewer may get what the other could not.
+        if let Some(look) =
+            last.filter(|look| look.begun > asked && (look.outcome.is_ok() || look.needed <= needed))
+        {
+            return look.outcome;
         }
         let begun = Instant::now();
         let outcome = self.look_for_units(campaign, lines, to, needed).await;
-        *last = Some((begun, outcome));
+        *last = Some(Look { begun, needed, outcome });
         outcome
     }
 

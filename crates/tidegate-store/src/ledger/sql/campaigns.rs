@@ -95,9 +95,11 @@ pub(super) fn announce(
 /// Replaces a draft's row; `false` if it is no draft any more.
 pub(super) fn put_draft(tx: &Connection, campaign: &Campaign) -> engine::Result<bool> {
     lock(tx, &[campaign.id])?;
-    let still_draft = by_id(tx, campaign.id)?.is_some_and(|found| found.state == CampaignState::Draft);
-    if still_draft {
-        write(tx, campaign)?;
+    let found = by_id(tx, campaign.id)?.filter(|found| found.state == CampaignState::Draft);
+    let still_draft = found.is_some();
+    if let Some(Campaign { epoch, .. }) = found {
+        // A pool of this epoch may be installed already, by a publishing that failed.
+        write(tx, &Campaign { epoch, ..campaign.clone() })?;
         announce(tx, campaign, "edited", Actor::Operator, campaign.updated_at, None)?;
     }
     Ok(still_draft)
@@ -195,6 +197,11 @@ impl SqlLedger {
         self.write(move |tx| {
             lock(tx, &[id])?;
             let Some(before) = by_id(tx, id)? else { return Ok(None) };
+            let reopened = by == Actor::Clock && step == Step::Close && now < before.window.ends_at;
+            if reopened {
+                // Whoever thought it was over has slept.
+                return Ok(Some(Ok(before)));
+            }
             let after = match before.step(step, now) {
                 Ok(after) => after,
                 Err(refused) => return Ok(Some(Err(refused))),

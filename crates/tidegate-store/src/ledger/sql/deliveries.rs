@@ -12,6 +12,7 @@ use tidegate_core::{
 };
 
 use super::SqlLedger;
+use super::campaigns::lock;
 use super::engine;
 use super::engine::{Connection, OptionalExtension, Row, params};
 use super::events::{Told, tell};
@@ -272,6 +273,9 @@ fn next_code(
 /// Gives what is due and needs nobody else. One that cannot be given is set aside with its reason; the others go on.
 pub(super) fn give_due(tx: &Connection, now: Moment, most: u32) -> engine::Result<usize> {
     let due = take_due(tx, Target::Here, now, Duration::ZERO, most)?;
+    // As whoever records wins does, so that neither waits for the other.
+    let campaigns: Vec<CampaignId> = due.iter().filter_map(|delivery| delivery.campaign).collect();
+    lock(tx, &campaigns)?;
     for delivery in &due {
         tx.execute_batch("SAVEPOINT prize")?;
         match give(tx, delivery, now).and_then(|outcome| tried(tx, delivery, outcome, now)) {

@@ -41,6 +41,15 @@ impl SqlLedger {
         .await
     }
 
+    /// Gives up one lease, if this holder has it.
+    pub async fn drop_lease(&self, name: String, holder: String) -> Result<(), LedgerError> {
+        if !self.is_shared() {
+            return Ok(());
+        }
+        let delete = "DELETE FROM lease WHERE name = ? AND holder = ?";
+        self.write(move |tx| tx.execute(delete, params![name, holder]).map(|_| ())).await
+    }
+
     /// Gives up everything this holder has, for whoever comes next.
     pub async fn drop_leases(&self, holder: String) -> Result<(), LedgerError> {
         if !self.is_shared() {

@@ -84,7 +84,7 @@ pub(super) fn set_aside(
     claim: &Arc<Claim>,
     why: &str,
     now: Moment,
-) -> engine::Result<()> {
+) -> engine::Result<Recorded> {
     let kept = serde_json::to_string(&**claim).map_err(|error| broken(error.to_string()))?;
     match position {
         Some(position) => {
@@ -102,12 +102,13 @@ pub(super) fn set_aside(
     lock(tx, &[claim.campaign])?;
     let known = Known::read(tx, std::slice::from_ref(claim))?;
     if by_id(tx, claim.campaign)?.is_none() || known.has(claim) {
-        return Ok(());
+        return Ok(Recorded::Known);
     }
     let free: Vec<_> = claim.slots.iter().filter(|slot| !known.is_held(claim.campaign, *slot)).collect();
     let mut written = Written::default();
     reject(&mut written, claim, Rejection::ClaimLost, &free.into_iter().collect());
-    written.write(tx, &known, now)
+    written.write(tx, &known, now)?;
+    Ok(Recorded::Rejected(Rejection::ClaimLost))
 }
 
 /// Whether a claim is of the kind its campaign takes.
@@ -141,6 +142,10 @@ fn decide(known: &mut Known, written: &mut Written, claim: &Arc<Claim>) -> engin
         return Ok(Recorded::Conflict);
     } else if known.units(claim) + claim.slots.units() > limit {
         Some(Rejection::LimitReached)
+    } else if !known.is_dealt_right(claim) {
+        // The gate dealt it from prizes that are not what the history leaves: recorded, it could never be dealt again.
+        reject(written, claim, Rejection::ClaimLost, &free);
+        return Ok(Recorded::Conflict);
     } else if known.is_key_taken(claim) || !known.is_prize_left(claim) {
         Some(Rejection::ClaimLost)
     } else {

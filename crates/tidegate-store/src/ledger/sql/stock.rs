@@ -141,6 +141,13 @@ pub(super) fn withdraw(
 ) -> engine::Result<Option<Campaign>> {
     lock(tx, &[id])?;
     let Some(campaign) = by_id(tx, id)? else { return Ok(None) };
+    let cut = withdrawal.units - withdrawal.slots.units();
+    if (campaign.epoch, campaign.top) != (withdrawal.epoch, withdrawal.top + cut)
+        || campaign.stock < withdrawal.units
+    {
+        // Somebody else has changed the stock, or rebuilt the gate, since the gate took them out.
+        return Err(broken("the stock was changed meanwhile"));
+    }
     let mut insert = tx.prepare_cached("INSERT INTO held VALUES (?, ?, NULL)")?;
     for slot in withdrawal.slots.iter() {
         insert.execute(params![sql(id.raw()), slot])?;

@@ -107,16 +107,20 @@ fn owe(tx: &Connection, webhook: &Webhook, event: &Event, now: Moment) -> engine
 /// may be committed after one with a greater: whoever writes events holds `WRITES_EVENTS` shared until the commit, so
 /// that having it alone for a moment is having waited for all of them.
 fn settled(connection: &Connection) -> engine::Result<u64> {
-    if connection.is_shared() {
-        let alone = "SELECT 1 FROM pg_advisory_lock(?)";
-        connection.query_row(alone, [WRITES_EVENTS], |_| Ok(()))?;
+    if !connection.is_shared() {
+        return events_end(connection);
     }
-    let end =
-        connection.query_row("SELECT coalesce(max(id), 0) AS id FROM outbox", params![], |row| id(row, "id"));
-    if connection.is_shared() {
-        connection.query_row("SELECT 1 FROM pg_advisory_unlock(?)", [WRITES_EVENTS], |_| Ok(()))?;
-    }
-    end
+    // Nobody is kept waiting for long: if it cannot be had now, it is at the next look.
+    connection.execute_batch("BEGIN; SET LOCAL lock_timeout = '200ms'")?;
+    let alone = connection.query_row("SELECT 1 FROM pg_advisory_xact_lock(?)", [WRITES_EVENTS], |_| Ok(()));
+    let end = alone.and_then(|()| events_end(connection));
+    connection.execute_batch("ROLLBACK")?;
+    Ok(end.unwrap_or(0))
+}
+
+fn events_end(connection: &Connection) -> engine::Result<u64> {
+    let end = "SELECT coalesce(max(id), 0) AS id FROM outbox";
+    connection.query_row(end, params![], |row| id(row, "id"))
 }
 
 /// Turns up to `most` events into deliveries; how many events were looked at.

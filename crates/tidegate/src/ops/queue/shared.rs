@@ -1,6 +1,8 @@
 //! Waiting rooms of many nodes: one queue on Redis, from which one node at a time lets people in. The ledger keeps the places,
 //! and whoever finds the queue lost fills it again.
 
+use std::time::Duration;
+
 use tidegate_core::waiting::Standing;
 use tidegate_core::{Campaign, Moment, Phase, Rejection, UserId};
 use tidegate_store::admission::Cluster;
@@ -13,12 +15,19 @@ use crate::chance::{Secret, digest};
 use crate::ops::passes::LIFE;
 use crate::ops::{App, Refusal};
 
+/// Longer than it takes to fill a room again.
+const FILLED_WITHIN: Duration = Duration::from_secs(30);
+
 impl App {
     /// The sale's room, with everybody in it whose place the ledger keeps.
     async fn shared_room(&self, cluster: &Cluster, sale: &Campaign) -> Result<SharedRoom, Refusal> {
         let room = cluster.room(sale.id);
         if room.is_loaded().await? {
             return Ok(room);
+        }
+        // One of all nodes fills it; the others ask their visitors to come back.
+        if !cluster.once(&format!("filling:{}", sale.id.raw()), FILLED_WITHIN).await? {
+            return Err(Rejection::Busy.into());
         }
         let now = self.now();
         for place in self.ledger.places(sale.id).await? {
@@ -30,6 +39,7 @@ impl App {
             }
         }
         room.set_loaded().await?;
+        cluster.forget_once(&format!("filling:{}", sale.id.raw())).await?;
         Ok(room)
     }
 
@@ -49,6 +59,9 @@ impl App {
         let room = self.shared_room(cluster, sale).await?;
         let now = self.now();
         if room.seen(user, now).await?.is_none() {
+            if room.waiting().await? >= MAX_WAITING {
+                return Err(Rejection::Busy.into());
+            }
             self.keep_place(user, sale, answer, now).await?;
             room.join(user, self.rank(user, sale, now), now).await?;
         }
@@ -65,20 +78,17 @@ impl App {
         let room = self.shared_room(cluster, sale).await?;
         let now = self.now();
         let (stands, waiting) = room.seen(user, now).await?.ok_or(Rejection::NotFound)?;
-        if waiting > MAX_WAITING {
-            return Err(Rejection::Busy.into());
-        }
         let (standing, pass) = match stands {
             Stands::Waiting { .. } if now < sale.window.starts_at => (Standing::BeforeStart, None),
             Stands::Waiting { ahead } => (Standing::Waiting { ahead }, None),
-            Stands::Admitted { pass: Some(pass), ends } => {
+            Stands::Admitted { pass: Some(pass), ends } if self.shown(user, sale, Some(&pass)).is_ok() => {
                 (Standing::Admitted, Some(IssuedPass { pass, expires_at: ends }))
             }
-            Stands::Admitted { pass: None, .. } => {
+            // Theirs is not known any more, or of a life of the gate that is over.
+            Stands::Admitted { .. } => {
                 let granted = self.grant_pass(user, sale).await?;
-                let ends = granted.expires_at;
-                let pass = room.readmit(user, Some(&granted.pass), ends).await?.unwrap_or(granted.pass);
-                (Standing::Admitted, Some(IssuedPass { pass, expires_at: ends }))
+                room.readmit(user, Some(&granted.pass), granted.expires_at).await?;
+                (Standing::Admitted, Some(granted))
             }
         };
         self.place_from(sale, per_s, standing, waiting, pass).await

@@ -1,6 +1,7 @@
 //! Crews: threads that each hold a connection and do what waits, one after the other.
 
 use std::collections::VecDeque;
+use std::panic::AssertUnwindSafe;
 use std::str::FromStr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -24,7 +25,8 @@ const ASK_AFTER: Duration = Duration::from_secs(1);
 const OLDEST: i64 = 130_000;
 /// A node that is frozen in the middle of a transaction must not stop the others for long.
 const OPTIONS: &str = "-c statement_timeout=10s -c lock_timeout=5s -c idle_in_transaction_session_timeout=2s \
-                       -c client_min_messages=warning";
+                       -c client_min_messages=warning -c tcp_keepalives_idle=5 -c tcp_keepalives_interval=2 \
+                       -c tcp_keepalives_count=3";
 
 /// Where the database is.
 pub(super) struct Target(postgres::Config);
@@ -34,6 +36,12 @@ impl Target {
         let mut config = postgres::Config::from_str(url)
             .map_err(|error| LedgerError::Unexpected(format!("database_url cannot be used: {error}")))?;
         config.connect_timeout(CONNECT_WITHIN).tcp_user_timeout(CONNECT_WITHIN * 3).options(OPTIONS);
+        // A host that is gone without a word is noticed, here and there.
+        config
+            .keepalives(true)
+            .keepalives_idle(Duration::from_secs(5))
+            .keepalives_interval(Duration::from_secs(2))
+            .keepalives_retries(3);
         if config.get_application_name().is_none() {
             config.application_name("tidegate");
         }
@@ -124,8 +132,13 @@ impl Crew {
                 return Err(closed());
             }
             waiting.work.push_back(Box::new(move |seat| {
+                // A thread that panics would be missed for ever; its connection may be in the middle of anything.
+                let done = std::panic::catch_unwind(AssertUnwindSafe(|| work(seat))).unwrap_or_else(|_| {
+                    seat.connection = None;
+                    Err(LedgerError::Unexpected("a query panicked".into()))
+                });
                 // Whoever asked may be gone; what was done stands.
-                let _ = sender.send(work(seat));
+                let _ = sender.send(done);
                 drop(place);
             }));
         }

@@ -3,6 +3,8 @@
 use std::sync::Arc;
 
 use hashbrown::{HashMap, HashSet};
+use tidegate_core::dealer::Dealer;
+use tidegate_core::draw::Strategy;
 use tidegate_core::{Campaign, CampaignId, Claim, Granted, IdempotencyKey, PrizeNumber, Slot, UserId};
 
 use crate::ledger::History;
@@ -29,6 +31,8 @@ pub(super) struct Book {
     /// A draw's, as far as it goes.
     history: Option<History>,
     prizes_left: Vec<u32>,
+    /// What deals by what is left; a deck's seats do not change.
+    dealer: Option<Dealer>,
 }
 
 fn is_play(claim: &Claim) -> bool {
@@ -143,6 +147,16 @@ impl Known {
             .is_some_and(|left| *left > 0)
     }
 
+    /// Whether a play won what its seat wins with the prizes that are left now.
+    pub(super) fn is_dealt_right(&self, claim: &Claim) -> bool {
+        let Granted::Play { client_seed, prize } = &claim.granted else { return true };
+        let Some(book) = self.books.get(&claim.campaign) else { return true };
+        match (&book.dealer, claim.slots.iter().next()) {
+            (Some(dealer), Some(seat)) => dealer.outcome(seat, client_seed, &book.prizes_left) == *prize,
+            _ => true,
+        }
+    }
+
     /// The claim becomes an order or a play: its slots, its key and its prize are taken.
     pub(super) fn hold(&mut self, claim: &Claim) {
         self.held.extend(claim.slots.iter().map(|slot| (claim.campaign, slot)));
@@ -173,7 +187,9 @@ impl Book {
             }
             None => (None, Vec::new()),
         };
-        Ok(Some(Self { campaign, history, prizes_left }))
+        let by_what_is_left = campaign.draw().filter(|draw| draw.strategy != Strategy::Deck);
+        let dealer = by_what_is_left.map(|draw| Dealer::new(draw, campaign.stock));
+        Ok(Some(Self { campaign, history, prizes_left, dealer }))
     }
 
     pub(super) fn history(&self) -> Option<&History> {
