@@ -17,6 +17,9 @@ use crate::ops::{App, Refusal};
 
 /// Longer than it takes to fill a room again.
 const FILLED_WITHIN: Duration = Duration::from_secs(30);
+/// How often, and at what pace, somebody else's filling is waited for.
+const FILLING_LOOKS: usize = 50;
+const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 impl App {
     /// The sale's room, with everybody in it whose place the ledger keeps.
@@ -25,8 +28,15 @@ impl App {
         if room.is_loaded().await? {
             return Ok(room);
         }
-        // One of all nodes fills it; the others ask their visitors to come back.
-        if !cluster.once(&format!("filling:{}", sale.id.raw()), FILLED_WITHIN).await? {
+        // One of all nodes fills it; the others wait a little, then ask their visitors to come back.
+        let filling = format!("filling:{}", sale.id.raw());
+        if !cluster.once(&filling, FILLED_WITHIN).await? {
+            for _ in 0..FILLING_LOOKS {
+                tokio::time::sleep(LOOK_EVERY).await;
+                if room.is_loaded().await? {
+                    return Ok(room);
+                }
+            }
             return Err(Rejection::Busy.into());
         }
         let now = self.now();
@@ -39,7 +49,7 @@ impl App {
             }
         }
         room.set_loaded().await?;
-        cluster.forget_once(&format!("filling:{}", sale.id.raw())).await?;
+        cluster.forget_once(&filling).await?;
         Ok(room)
     }
 
