@@ -24,8 +24,8 @@ const LEASE: Duration = Duration::from_secs(3);
 const RESEED_LEASE: Duration = Duration::from_secs(20);
 /// Claims of a campaign that was closed may be recorded so long after.
 const LATE: Duration = Duration::from_secs(3600);
-/// A number is given up so long before its lease ends.
-const NUMBER_SLACK: Duration = Duration::from_secs(5);
+/// For so long after it asked a node is sure of its number: less than its lease.
+const NUMBER_SURE: Duration = Duration::from_secs(25);
 /// A door that was set before its change was recorded, by a node that did not live to see it, is set right after this.
 const WRONG_DOOR_AFTER: Duration = Duration::from_secs(10);
 
@@ -67,7 +67,7 @@ impl App {
         let (name, asked) = (format!("node {}", self.node.number), Instant::now());
         let kept = self.ledger.take_lease(name, self.node.name.clone(), millis(NUMBER_LEASE)).await?;
         if kept {
-            *self.leads.number_until.lock() = Some(asked + NUMBER_LEASE - NUMBER_SLACK);
+            *self.leads.number_until.lock() = Some(asked + NUMBER_SURE);
         }
         // Somebody else has it: two nodes would give the same ids.
         let problem = (!kept).then_some("another node has this one's number; it must be restarted");

@@ -100,9 +100,11 @@ async fn judge(plan: &Plan) -> anyhow::Result<Fairness> {
     let mut places = 0;
     for (buyer, token) in plan.tokens.iter().enumerate() {
         let place = client.send_as(token, Method::GET, &queue_path(plan), None, None).await?.json();
-        // Whoever was admitted already was in front.
-        let position = place["position"].as_u64().unwrap_or(0);
-        places = places.max(place["waiting"].as_u64().unwrap_or(0));
+        // While this asks, people are let in: those who were, were in front of everybody who still waits.
+        let waiting = place["waiting"].as_u64().unwrap_or(0);
+        let gone = (total as u64).saturating_sub(waiting);
+        let position = place["position"].as_u64().map_or(0, |position| position + gone);
+        places = places.max(waiting);
         in_first_half[buyer * GROUPS / total] += u32::from(position <= total as u64 / 2);
     }
     let size = f64::from(u32::try_from(total)?) / f64::from(u32::try_from(GROUPS)?);

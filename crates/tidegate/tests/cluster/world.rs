@@ -26,7 +26,7 @@ pub(crate) struct World {
     pub(crate) postgres: Postgres,
     pub(crate) urls: Vec<String>,
     redis: String,
-    _directory: TempDir,
+    directory: TempDir,
     _turn: MutexGuard<'static, ()>,
 }
 
@@ -46,7 +46,7 @@ impl World {
             nodes: Vec::new(),
             urls: Vec::new(),
             redis: redis.to_owned(),
-            _directory: directory,
+            directory: directory,
             _turn: turn,
         };
         for _ in 0..3 {
@@ -59,7 +59,7 @@ impl World {
         let database = self.postgres.url("tidegate");
         let settings =
             [("TIDEGATE_DATABASE_URL", database.as_str()), ("TIDEGATE_REDIS_URL", self.redis.as_str())];
-        let nowhere = self._directory.path().join("never made");
+        let nowhere = self.directory.path().join("never made");
         let node = Server::start_in(&program(), &nowhere, KEY, &settings).await.unwrap();
         self.urls.push(node.url().to_owned());
         self.nodes.push(Some(node));
