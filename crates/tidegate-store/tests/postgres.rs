@@ -1,6 +1,6 @@
 //! The ledger on a real PostgreSQL: the conformance suite, and what only a server can do to it.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on says where")]
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on says where")]
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};

@@ -46,7 +46,7 @@ impl World {
             nodes: Vec::new(),
             urls: Vec::new(),
             redis: redis.to_owned(),
-            directory: directory,
+            directory,
             _turn: turn,
         };
         for _ in 0..3 {
