@@ -5,11 +5,13 @@ mod followed;
 use redis::aio::{ConnectionLike, ConnectionManager, ConnectionManagerConfig, PubSub};
 use redis::cluster::ClusterClientBuilder;
 use redis::cluster_async::ClusterConnection;
-use redis::{Client, Cmd, Pipeline, RedisFuture, RedisResult, Value};
+use redis::{Client, Cmd, ErrorKind, FromRedisValue, Pipeline, RedisFuture, RedisResult, Value};
 use std::time::Duration;
 
 use self::followed::Followed;
 
+/// The oldest major version that is known to do. Valkey says which Redis it is like.
+const OLDEST: u32 = 7;
 /// How long a call may take before it is given up.
 const ANSWER_WITHIN: Duration = Duration::from_secs(2);
 const CONNECT_WITHIN: Duration = Duration::from_secs(2);
@@ -68,6 +70,30 @@ impl Link {
     pub async fn check(&self) -> RedisResult<()> {
         redis::cmd("PING").query_async(&mut self.clone()).await
     }
+
+    /// Whether they are new enough.
+    pub async fn check_version(&self) -> RedisResult<()> {
+        let said: Value = redis::cmd("INFO").arg("server").query_async(&mut self.clone()).await?;
+        let old = versions(&said).into_iter().find(|version| version.0 < OLDEST);
+        old.map_or(Ok(()), |(_, version)| {
+            Err((ErrorKind::Client, "the server is too old: 7.0 is the first that will do", version).into())
+        })
+    }
+}
+
+/// The versions in an answer to INFO, which a cluster gives for each server.
+fn versions(said: &Value) -> Vec<(u32, String)> {
+    match said {
+        Value::Map(pairs) => pairs.iter().flat_map(|(_, value)| versions(value)).collect(),
+        Value::Array(values) => values.iter().flat_map(versions).collect(),
+        other => {
+            let text = String::from_redis_value_ref(other).unwrap_or_default();
+            let version = text.lines().find_map(|line| line.strip_prefix("redis_version:"));
+            let version = version.map(|version| version.trim().to_owned());
+            let major = |version: &String| version.split('.').next().and_then(|major| major.parse().ok());
+            version.and_then(|version| Some((major(&version)?, version))).into_iter().collect()
+        }
+    }
 }
 
 impl std::fmt::Debug for Link {
@@ -108,5 +134,20 @@ impl ConnectionLike for Link {
             Self::Followed(_) => 0,
             Self::Cluster(cluster) => cluster.get_db(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_are_found_in_the_answers_of_one_server_and_of_many() {
+        let info =
+            |version: &str| Value::BulkString(format!("# Server\r\nredis_version:{version}\r\n").into());
+        assert_eq!(versions(&info("7.0.15")), [(7, "7.0.15".to_owned())]);
+        let many = Value::Map(vec![(Value::Nil, info("7.2.4")), (Value::Nil, info("6.2.1"))]);
+        assert_eq!(versions(&many).iter().map(|(major, _)| *major).collect::<Vec<_>>(), [7, 6]);
+        assert_eq!(versions(&Value::Nil), []);
     }
 }

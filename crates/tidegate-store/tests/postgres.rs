@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use tidegate_core::{Claim, ClaimId, OrderId, OrderState};
+use tidegate_core::{Campaign, Claim, ClaimId, Granted, Kind, OrderId, OrderState};
 use tidegate_servers::Postgres;
 use tidegate_store::conformance::{self, CAMPAIGN, NOW, claim, open_sale};
 use tidegate_store::ledger::sql::{PostgresOptions, SqlLedger, Unobserved};
@@ -77,6 +77,31 @@ async fn many_nodes_record_expire_and_cancel_at_once_and_every_unit_is_held_once
     let ended =
         events.iter().filter(|event| ["order.expired", "order.cancelled"].contains(&event.kind.as_str()));
     assert_eq!(ended.count(), 300, "each ended once, by one of them");
+}
+
+/// What nobody was told yet is recorded only if it can be dealt again.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_play_is_taken_only_as_its_seat_deals_it() {
+    let server = Postgres::start();
+    let ledger = ledger(&server).await;
+    let kind = Kind::Draw(Arc::new(conformance::draws::draw()));
+    let codes = vec![vec![], (1..=20).map(|number| format!("CODE-{number}")).collect()];
+    ledger.create_campaign(Campaign { kind, ..conformance::campaign(40, 40) }, codes, None).await.unwrap();
+    let dealt = conformance::draws::play(&ledger, 1..=21).await;
+    // A gate that has lost its mind gives everybody the first prize.
+    let mut mad = dealt.clone();
+    for claim in &mut mad {
+        if let Granted::Play { prize, .. } = &mut claim.granted {
+            *prize = Some(1);
+        }
+    }
+    let outcomes = ledger.record_unplaced(mad.into_iter().map(Arc::new).collect(), NOW).await.unwrap();
+    let right: Vec<bool> = dealt.iter().map(|claim| claim.prize() == Some(1)).collect();
+    let expected = right.iter().map(|right| if *right { Recorded::Play } else { Recorded::Conflict });
+    assert_eq!(outcomes, expected.collect::<Vec<_>>());
+    let back = ledger.stock_log(CAMPAIGN, 0, 100).await.unwrap();
+    assert_eq!(back.len(), right.iter().filter(|right| !**right).count(), "seats and prizes go back");
+    assert_eq!(ledger.audit(CAMPAIGN).await.unwrap().unwrap().violations, Vec::<String>::new());
 }
 
 #[tokio::test(flavor = "multi_thread")]

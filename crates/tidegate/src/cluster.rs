@@ -60,7 +60,7 @@ pub async fn join_at(config: &Config, clock: Clock) -> anyhow::Result<Joined> {
     }
     // Before anything is taken that would have to be given back.
     let redis = Link::open(&config.redis_url).await.context("Redis cannot be used")?;
-    redis.check().await.context("Redis cannot be used")?;
+    redis.check_version().await.context("Redis cannot be used")?;
     let (secret, is_new) = parts::secret(&ledger).await?;
     let (admin_key_digest, new_admin_key) = parts::admin_key(config, &ledger).await?;
     let name = chance::token("", &chance::secret()?)[..12].to_owned();

@@ -39,6 +39,8 @@ pub(super) fn record(
         move_on(tx, first, claims.len() as u64)?;
     }
     let mut known = Known::read(tx, claims)?;
+    // What a journal keeps was told already, and is kept come what may; what a stream keeps was not.
+    known.check_deals(first.is_none());
     let mut written = Written::default();
     let decide = |claim: &Arc<Claim>| decide(&mut known, &mut written, claim);
     let outcomes = claims.iter().map(decide).collect::<engine::Result<Vec<_>>>()?;

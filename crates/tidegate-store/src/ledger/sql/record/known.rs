@@ -23,6 +23,7 @@ pub(super) struct Known {
     keys: HashSet<(bool, UserId, IdempotencyKey)>,
     held: HashSet<(CampaignId, Slot)>,
     units: HashMap<(CampaignId, UserId), u32>,
+    checks_deals: bool,
 }
 
 /// A campaign while a batch is recorded.
@@ -147,8 +148,15 @@ impl Known {
             .is_some_and(|left| *left > 0)
     }
 
+    pub(super) fn check_deals(&mut self, check: bool) {
+        self.checks_deals = check;
+    }
+
     /// Whether a play won what its seat wins with the prizes that are left now.
     pub(super) fn is_dealt_right(&self, claim: &Claim) -> bool {
+        if !self.checks_deals {
+            return true;
+        }
         let Granted::Play { client_seed, prize } = &claim.granted else { return true };
         let Some(book) = self.books.get(&claim.campaign) else { return true };
         match (&book.dealer, claim.slots.iter().next()) {
