@@ -192,7 +192,8 @@ impl Pool {
             StockChange::Return { user, slots, prize } => self.give_back(*user, slots, *prize),
             StockChange::Withdraw { top, slots } => {
                 assert!(self.next <= top + 1, "only slots that were never taken are cut off the top");
-                self.top = *top;
+                // More may have been taken out since, by somebody who has not recorded it yet.
+                self.top = self.top.min(*top);
                 for slot in slots.iter() {
                     self.returned.remove(&slot);
                 }
@@ -218,7 +219,8 @@ impl Pool {
 
     /// Undoes a withdrawal that was not recorded.
     pub fn put_back(&mut self, withdrawal: Withdrawal) {
-        self.top += withdrawal.units - withdrawal.slots.units();
+        // At least what it was, whatever was added meanwhile.
+        self.top = self.top.max(withdrawal.top + withdrawal.units - withdrawal.slots.units());
         self.returned.extend(withdrawal.slots.iter());
         self.version += 1;
     }

@@ -185,10 +185,10 @@ impl Admission {
     }
 
     /// One claim of this buyer that is not recorded.
-    pub async fn find(&self, user: UserId, claim: ClaimId) -> Option<Unrecorded> {
+    pub async fn find(&self, user: UserId, claim: ClaimId) -> Result<Option<Unrecorded>, GateError> {
         match self {
             Self::Embedded(embedded) => {
-                embedded.of_buyer(user).into_iter().find(|found| found.claim.id == claim)
+                Ok(embedded.of_buyer(user).into_iter().find(|found| found.claim.id == claim))
             }
             Self::Cluster(cluster) => cluster.find(user, claim).await,
         }

@@ -27,7 +27,8 @@ pub struct PoolFigures {
     /// Units on their way from one part of the pool to another.
     pub moving: u32,
     pub applied: u64,
-    pub door: Door,
+    /// `None` where parts of the pool have different ones.
+    pub door: Option<Door>,
 }
 
 /// Decides claims. A pool that was never installed answers `not_ready`.

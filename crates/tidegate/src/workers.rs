@@ -58,6 +58,8 @@ pub fn start_node(app: &Arc<App>, mut news: mpsc::UnboundedReceiver<News>) {
                     seen.push(one);
                 }
             }
+            // What takes longest comes last.
+            seen.sort_by_key(|one| matches!(one, News::Campaign(_) | News::Anything));
             for one in seen {
                 if let Err(error) = app.hear(one).await {
                     tracing::debug!(%error, "news could not be followed up; the next look does");

@@ -11,7 +11,7 @@ mod readers;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-use hashbrown::HashSet;
+use hashbrown::HashMap;
 use parking_lot::Mutex;
 use tidegate_core::{Campaign, CampaignId, Claim, ClaimId, ClaimRequest, Rejection, UserId, Wanted};
 use tokio::sync::{Notify, OnceCell, mpsc};
@@ -32,6 +32,8 @@ use crate::waiting::SharedRoom;
 
 /// How often the ledger is asked about claims whose outcome nobody told.
 const ASK_EVERY: Duration = Duration::from_millis(250);
+/// Outcomes that are told at all are told long before this.
+const LONG: Duration = Duration::from_secs(5);
 /// How often it is looked whether everything of a campaign is recorded.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
@@ -60,8 +62,8 @@ struct Shared {
     options: ClusterOptions,
     pending: Pending,
     readers: Readers,
-    /// Pools the ledger has caught out: somebody else held what they gave.
-    distrusted: Mutex<HashSet<CampaignId>>,
+    /// Pools the ledger has caught out, and in which epoch: somebody else held what they gave.
+    distrusted: Mutex<HashMap<CampaignId, u32>>,
     /// Told when a pool had better be looked at now.
     attention: Arc<Notify>,
     ledger: OnceCell<Arc<SqlLedger>>,
@@ -114,9 +116,11 @@ impl Cluster {
 
     /// These campaigns may have claims that are to be recorded: each gets its readers, and others lose theirs.
     pub async fn keep(&self, campaigns: &[Campaign]) -> Result<(), LedgerError> {
-        for campaign in self.0.readers.poisoned() {
+        for poisoned in self.0.readers.poisoned() {
             // Units of an entry that could not be read come back with a new epoch only.
-            self.distrust(campaign);
+            if let Some(campaign) = campaigns.iter().find(|campaign| campaign.id == poisoned) {
+                self.distrust(poisoned, campaign.epoch);
+            }
         }
         self.0.readers.keep(&self.0.gate, &self.0.options.node, campaigns).await
     }
@@ -181,18 +185,18 @@ impl Cluster {
     }
 
     /// A claim that is not recorded: this node's, or one in a stream that is not empty.
-    pub(super) async fn find(&self, user: UserId, id: ClaimId) -> Option<Unrecorded> {
+    pub(super) async fn find(&self, user: UserId, id: ClaimId) -> Result<Option<Unrecorded>, GateError> {
         if let Some(claim) = self.0.pending.find(user, id) {
-            return Some(Unrecorded { claim, durable: false });
+            return Ok(Some(Unrecorded { claim, durable: false }));
         }
         for campaign in self.0.readers.campaigns() {
-            let found = self.gate().queued(campaign, user, id).await.ok().flatten();
+            let found = self.gate().queued(campaign, user, id).await?;
             let claim = found.and_then(|entry| read_entry(&entry).ok()).filter(|claim| claim.user == user);
             if let Some(claim) = claim {
-                return Some(Unrecorded { claim: Arc::new(claim), durable: false });
+                return Ok(Some(Unrecorded { claim: Arc::new(claim), durable: false }));
             }
         }
-        None
+        Ok(None)
     }
 
     pub(super) async fn prizes_left(&self, campaign: CampaignId) -> Option<Vec<u32>> {
@@ -210,13 +214,13 @@ impl Cluster {
         false
     }
 
-    /// Whether this node does not know yet what became of claims on this campaign.
-    pub fn waits_for(&self, campaign: CampaignId) -> bool {
-        self.0.pending.waits_for(campaign)
+    /// Whether this node has not known for a while what became of claims on this campaign.
+    pub fn waits_long_for(&self, campaign: CampaignId) -> bool {
+        self.0.pending.waits_for(campaign, LONG)
     }
 
-    /// Whether the ledger caught this pool out since it was last asked.
-    pub fn was_caught_out(&self, campaign: CampaignId) -> bool {
+    /// The epoch in which the ledger caught this pool out since it was last asked.
+    pub fn caught_out_in(&self, campaign: CampaignId) -> Option<u32> {
         self.0.distrusted.lock().remove(&campaign)
     }
 
@@ -285,9 +289,9 @@ impl Cluster {
         format!("{}{name}", self.0.options.prefix)
     }
 
-    /// The pool is not believed any more.
-    pub fn distrust(&self, campaign: CampaignId) {
-        self.0.distrusted.lock().insert(campaign);
+    /// The pool of this epoch is not believed any more.
+    pub fn distrust(&self, campaign: CampaignId, epoch: u32) {
+        self.0.distrust(campaign, epoch);
     }
 
     /// Whether the servers answer.
@@ -305,6 +309,12 @@ fn millis(span: Duration) -> u64 {
 }
 
 impl Shared {
+    fn distrust(&self, campaign: CampaignId, epoch: u32) {
+        let mut distrusted = self.distrusted.lock();
+        let since = distrusted.entry(campaign).or_insert(epoch);
+        *since = epoch.max(*since);
+    }
+
     /// Wakes whoever waits here. What was recorded before may have been rejected then: the ledger is asked.
     fn settle(&self, claim: &Claim, outcome: Recorded) {
         match outcome {
@@ -326,7 +336,7 @@ impl Listener for Outcomes {
         let mut elsewhere: Vec<(u16, Outcome)> = Vec::new();
         for (claim, outcome) in claims.iter().zip(outcomes) {
             if *outcome == Recorded::Conflict {
-                shared.distrusted.lock().insert(claim.campaign);
+                shared.distrust(claim.campaign, claim.epoch);
             }
             if outcome.rejection().is_some() {
                 // Its units go back: whoever looks now need not wait for them.
@@ -345,7 +355,10 @@ impl Listener for Outcomes {
     }
 
     fn failing(&self, error: &LedgerError) {
-        self.outer.failing(error);
+        // A lease that another node has is no trouble of the ledger's, and a real one was noticed where it happened.
+        if !matches!(error, LedgerError::Unclear(_)) {
+            self.outer.failing(error);
+        }
     }
 }
 

@@ -161,7 +161,7 @@ impl Gate for MemoryGate {
             free: pool.free(),
             moving: 0,
             applied: pool.applied(),
-            door: pool.door(),
+            door: Some(pool.door()),
         }))
     }
 

@@ -403,8 +403,8 @@ impl Gate for RedisGate {
     }
 
     async fn put_back(&self, campaign: CampaignId, withdrawal: Withdrawal) -> Result<(), GateError> {
-        let Withdrawal { epoch, units, slots, .. } = withdrawal;
-        let args = [arg("put_back"), arg(epoch), arg(units), arg(&slots)];
+        let Withdrawal { epoch, top, units, slots } = withdrawal;
+        let args = [arg("put_back"), arg(epoch), arg(top + units - slots.units()), arg(&slots)];
         Ok(self.call(campaign, 0, &args).await?)
     }
 
@@ -433,7 +433,7 @@ impl Gate for RedisGate {
             free: one.free + other.free,
             moving: one.moving + other.moving,
             applied: one.applied.min(other.applied),
-            door: if one.door == Door::Open { one.door } else { other.door },
+            door: one.door.filter(|_| one.door == other.door),
         }))
     }
 

@@ -215,7 +215,7 @@ impl SqlLedger {
                 record::record(tx, None, &claims, now).map(Some)
             })
             .await?;
-        recorded.ok_or_else(|| LedgerError::Unavailable("another node has the lease".into()))
+        recorded.ok_or_else(|| LedgerError::Unclear("another node has the lease".into()))
     }
 
     /// What became of those of these claims that are recorded.
@@ -240,7 +240,7 @@ impl SqlLedger {
                 _ => record::set_aside(tx, None, &claim, &why, now).map(Some),
             })
             .await?;
-        done.ok_or_else(|| LedgerError::Unavailable("another node has the lease".into()))
+        done.ok_or_else(|| LedgerError::Unclear("another node has the lease".into()))
     }
 
     /// Commits what waits, then stops writing.
@@ -320,7 +320,13 @@ impl Ledger for SqlLedger {
     }
 
     async fn reseed(&self, campaign: CampaignId, now: Moment) -> Result<Option<Seed>, LedgerError> {
-        self.write(move |tx| stock::reseed(tx, campaign, now)).await
+        match &self.0 {
+            Backend::Sqlite(sqlite) => sqlite.writer.write(move |tx| stock::reseed(tx, campaign, now)).await,
+            // Millions of rows may be read.
+            Backend::Postgres(postgres) => {
+                postgres.write_long(move |tx| stock::reseed(tx, campaign, now)).await
+            }
+        }
     }
 
     async fn stock_log(

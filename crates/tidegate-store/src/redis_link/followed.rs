@@ -83,7 +83,7 @@ impl Followed {
     /// After an answer that only a broken connection or a server that is no primary gives, the next call asks the sentinels.
     fn heard<T>(&self, number: u64, answer: RedisResult<T>) -> RedisResult<T> {
         if let Err(error) = &answer {
-            let deposed = matches!(error.code(), Some("READONLY" | "MASTERDOWN" | "LOADING"));
+            let deposed = matches!(error.code(), Some("READONLY" | "MASTERDOWN" | "LOADING" | "NOREPLICAS"));
             let mut current = self.0.current.lock();
             if (deposed || error.is_io_error() || error.is_timeout() || error.is_connection_dropped())
                 && current.as_ref().is_some_and(|(used, _)| *used == number)

@@ -7,8 +7,8 @@ use clap::Args;
 use serde_json::{Value, json};
 use tidegate_core::public_id::{Public, PublicIds};
 use tidegate_core::{Campaign, CampaignState, Kind};
-use tidegate_store::gate::Gate;
 use tidegate_store::gate::redis::RedisGate;
+use tidegate_store::gate::{Gate, PoolFigures};
 use tidegate_store::ledger::sql::{SqlLedger, Unobserved, path_in};
 use tidegate_store::ledger::{Audit, Ledger, Page};
 use tidegate_store::redis_link::Link;
@@ -36,8 +36,11 @@ pub(super) async fn run(args: AuditArgs) -> anyhow::Result<Verdict> {
     let mut ok = true;
     for (noun, found) in [("sale", &mut sales), ("draw", &mut draws)] {
         for (campaign, _) in ledger.campaigns(noun, false, Page::ALL).await? {
+            let before = figures(gate.as_ref(), &campaign).await?;
             let Some(audit) = ledger.audit(campaign.id).await? else { continue };
-            let drift = drift(gate.as_ref(), &campaign, &audit).await?;
+            // Whatever happened in between would look like a difference.
+            let after = figures(gate.as_ref(), &campaign).await?;
+            let drift = after.filter(|after| Some(*after) == before).and_then(|after| drift(after, &audit));
             ok &= audit.violations.is_empty() && drift.unwrap_or(0) == 0;
             let id = match campaign.kind {
                 Kind::Sale(_) => campaign.id.print(&ids),
@@ -73,18 +76,25 @@ async fn open(config: &Config) -> anyhow::Result<(SqlLedger, Option<RedisGate>)>
     Ok((SqlLedger::open_to_read(&ledger_options(config))?, None))
 }
 
-/// Units the gate has too many, or too few; `None` where there is no gate to ask, or something was on its way.
-async fn drift(gate: Option<&RedisGate>, campaign: &Campaign, audit: &Audit) -> anyhow::Result<Option<i64>> {
+/// What a running campaign's gate says, with the units that are queued; `None` where there is none to ask.
+async fn figures(
+    gate: Option<&RedisGate>,
+    campaign: &Campaign,
+) -> anyhow::Result<Option<(PoolFigures, u32)>> {
     let runs = matches!(campaign.state, CampaignState::Live | CampaignState::Paused);
     let Some(gate) = gate.filter(|_| runs) else { return Ok(None) };
     let queued = gate.queued_units(campaign.id).await?;
-    let Some(figures) = gate.figures(campaign.id).await? else { return Ok(None) };
+    Ok(gate.figures(campaign.id).await?.map(|figures| (figures, queued)))
+}
+
+/// Units the gate has too many, or too few; `None` where something was on its way.
+fn drift((figures, queued): (PoolFigures, u32), audit: &Audit) -> Option<i64> {
     if queued > 0 || figures.applied != audit.log_end {
-        return Ok(None);
+        return None;
     }
     let tally = audit.tally;
     let nobodys = i64::from(tally.stock) - i64::from(tally.awaiting_payment) - i64::from(tally.paid);
-    Ok(Some(i64::from(figures.free) + i64::from(figures.moving) - nobodys))
+    Some(i64::from(figures.free) + i64::from(figures.moving) - nobodys)
 }
 
 fn print(noun: &str, id: &str, audit: &Audit, drift: Option<i64>) {

@@ -21,6 +21,8 @@ use super::problem::Problem;
 
 /// Connections at a time; those who ask now are machines that watch.
 const PLACES: usize = 256;
+/// After an accept that failed, for want of file descriptors for instance.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 const HEADERS_WITHIN: Duration = Duration::from_secs(5);
 
 /// Answers until it is ended.
@@ -62,7 +64,10 @@ async fn accept(listener: TcpListener, why: Arc<Mutex<String>>, ended: Arc<Notif
             accepted = listener.accept() => accepted,
             () = ended.notified() => return listener,
         };
-        let (Ok((stream, _)), Ok(place)) = (stream, places.clone().try_acquire_owned()) else { continue };
+        let (Ok((stream, _)), Ok(place)) = (stream, places.clone().try_acquire_owned()) else {
+            tokio::time::sleep(ACCEPT_PAUSE).await;
+            continue;
+        };
         let why = why.lock().clone();
         tokio::spawn(async move {
             answer(stream, why).await;

@@ -63,7 +63,7 @@ impl App {
                 let id = self.print_campaign(&campaign);
                 tracing::error!(id, units, "the gate has so many units more than the ledger");
                 if let Some(cluster) = self.admission.cluster() {
-                    cluster.distrust(campaign.id);
+                    cluster.distrust(campaign.id, campaign.epoch);
                 }
             }
         }

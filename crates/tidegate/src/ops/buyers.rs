@@ -92,7 +92,9 @@ impl App {
         }
         let expires_at = now + SESSION_LIFE;
         // Only if it is still there: a session that was ended meanwhile stays ended.
-        let _ = self.sessions.0.replace(token, (Session { expires_at, ..session }, Instant::now()), false);
+        if let Some((_, looked)) = self.sessions.0.get(&token) {
+            let _ = self.sessions.0.replace(token, (Session { expires_at, ..session }, looked), false);
+        }
         let ledger = self.ledger.clone();
         tokio::spawn(async move {
             if let Err(error) = ledger.extend_session(token, expires_at).await {

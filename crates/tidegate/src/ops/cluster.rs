@@ -10,7 +10,7 @@ use hashbrown::HashMap;
 use parking_lot::Mutex;
 use tidegate_core::pool::Door;
 use tidegate_core::{Campaign, CampaignId, CampaignState, Seed};
-use tidegate_store::admission::{Cluster, News};
+use tidegate_store::admission::{Cluster, News, Standing};
 use tidegate_store::gate::PoolFigures;
 use tidegate_store::ledger::{Ledger, LedgerError};
 
@@ -33,7 +33,7 @@ const WRONG_DOOR_AFTER: Duration = Duration::from_secs(10);
 #[derive(Debug, Default)]
 pub(super) struct Leads {
     until: Mutex<HashMap<&'static str, Instant>>,
-    /// Until when the node's number is sure to be its own; nobody has looked yet if there is none.
+    /// Until when the node's number is sure to be its own, once that was looked at.
     number_until: Mutex<Option<Instant>>,
     keeping: tokio::sync::Mutex<()>,
     /// Since when a gate's door is not what the ledger says.
@@ -82,7 +82,7 @@ impl App {
     /// Whether ids of this node's number are its own: not after it has slept for longer than its lease.
     pub(super) fn has_its_number(&self) -> bool {
         self.admission.is_embedded()
-            || self.leads.number_until.lock().is_none_or(|until| Instant::now() < until)
+            || self.leads.number_until.lock().is_some_and(|until| Instant::now() < until)
     }
 
     /// Tells all nodes; where there is one process there is nobody to tell.
@@ -120,9 +120,9 @@ impl App {
         let problem = cluster.ping().await.err().map(|error| error.to_string());
         self.health.set(Part::Gate, problem.as_deref());
         let mut kept = self.ledger.closed_since(self.now() - LATE).await?;
-        for closed in kept.iter().filter(|closed| cluster.waits_for(closed.id)) {
+        for closed in kept.iter().filter(|closed| cluster.waits_long_for(closed.id)) {
             // What the gate has lost of it will never be recorded.
-            if let Ok(None) = self.admission.figures(closed.id).await
+            if matches!(self.admission.standing(closed.id).await, Ok(Standing { queued: 0, .. }))
                 && let Some(seed) = self.ledger.reseed(closed.id, self.now()).await?
             {
                 cluster.began(closed.id, seed.epoch).await?;
@@ -144,22 +144,24 @@ impl App {
         // One look at a time in this process; the lease is for the others.
         let _mending = self.mending.lock().await;
         let Ok(figures) = self.admission.figures(id).await else { return Ok(false) };
-        let caught_out = cluster.was_caught_out(id);
+        let caught_out_in = cluster.caught_out_in(id);
+        // What it did in an epoch that is over is over with it.
+        let caught_out = caught_out_in.is_some_and(|then| figures.is_none_or(|now| now.epoch <= then));
         if is_sound(figures, campaign) && !caught_out {
             cluster.began(id, campaign.epoch).await?;
             self.mend_door(campaign, figures).await;
             return Ok(true);
         }
         let rebuilt = self.rebuild_alone(cluster, id, figures, caught_out).await;
-        if !matches!(rebuilt, Ok(true)) && caught_out {
-            cluster.distrust(id);
+        if let Some(then) = caught_out_in.filter(|_| caught_out && !matches!(rebuilt, Ok(true))) {
+            cluster.distrust(id, then);
         }
         rebuilt
     }
 
     /// Sets a door right that is not what the ledger says.
     async fn mend_door(&self, campaign: &Campaign, figures: Option<PoolFigures>) {
-        if figures.is_none_or(|figures| figures.door == campaign.door()) {
+        if figures.is_none_or(|figures| figures.door == Some(campaign.door())) {
             self.leads.doors.lock().remove(&campaign.id);
             return;
         }
@@ -177,18 +179,39 @@ impl App {
         caught_out: bool,
     ) -> Result<bool, LedgerError> {
         let (lease, holder) = (format!("reseed {}", id.raw()), self.node.name.clone());
-        if !self.ledger.take_lease(lease.clone(), holder.clone(), millis(RESEED_LEASE)).await? {
+        let take = || self.ledger.take_lease(lease.clone(), holder.clone(), millis(RESEED_LEASE));
+        if !take().await? {
             return Ok(false);
         }
+        let mut working = std::pin::pin!(self.rebuild_if_needed(cluster, id, figures, caught_out));
+        let rebuilt = loop {
+            tokio::select! {
+                rebuilt = &mut working => break rebuilt,
+                // A pool of millions takes a while.
+                () = tokio::time::sleep(RESEED_LEASE / 4) => {
+                    take().await?;
+                }
+            }
+        };
+        self.ledger.drop_lease(lease.clone(), holder.clone()).await?;
+        rebuilt
+    }
+
+    async fn rebuild_if_needed(
+        &self,
+        cluster: &Cluster,
+        id: CampaignId,
+        figures: Option<PoolFigures>,
+        caught_out: bool,
+    ) -> Result<bool, LedgerError> {
         // Whoever had the lease before may have done it.
         let Some(current) = self.ledger.campaign(id).await? else { return Ok(false) };
-        let again = self.admission.figures(id).await;
-        if !caught_out && again.is_ok_and(|figures| is_sound(figures, &current)) {
+        let again = self.admission.figures(id).await.ok().flatten();
+        let changed = again.map(|now| now.epoch) != figures.map(|then| then.epoch);
+        if is_sound(again, &current) && (changed || !caught_out) {
             return Ok(true);
         }
-        let rebuilt = self.rebuild(cluster, id, figures).await?;
-        self.ledger.drop_lease(lease, holder).await?;
-        Ok(rebuilt)
+        self.rebuild(cluster, id, figures).await
     }
 
     /// A new epoch from the ledger.

@@ -144,7 +144,7 @@ impl App {
             Some(Unrecorded { durable: false, .. }) => return Err(Refusal::InFlight),
             Some(Unrecorded { claim, .. }) => Some(self.order_of(&claim).await?),
             // Perhaps another node's; if it is recorded by now, it is in the ledger.
-            None if self.admission.is_in_flight(sale, buyer, &key).await.unwrap_or(false) => {
+            None if self.admission.is_in_flight(sale, buyer, &key).await? => {
                 return Err(Refusal::InFlight);
             }
             None => self.ledger.find_by_key(buyer, key).await?,
@@ -196,7 +196,7 @@ impl App {
             return Ok(order);
         }
         // The intake before the ledger: what it has let go is there.
-        if let Some(found) = self.admission.find(buyer, claim).await {
+        if let Some(found) = self.admission.find(buyer, claim).await? {
             let mut order = self.order_of(&found.claim).await?;
             if !found.durable {
                 order.state = OrderState::Queued;

@@ -145,7 +145,8 @@ impl App {
     /// Waits, as long as an answer may take, until the play is durable.
     async fn resume(&self, player: UserId, claim: &Claim) -> Result<Played, Refusal> {
         let finished = async {
-            while self.admission.find(player, claim.id).await.is_some_and(|found| !found.durable) {
+            let waits = |found: Option<Unrecorded>| found.is_some_and(|found| !found.durable);
+            while self.admission.find(player, claim.id).await.is_ok_and(waits) {
                 tokio::time::sleep(LOOK_EVERY).await;
             }
         };
@@ -174,7 +175,7 @@ impl App {
         let play = match waiting {
             Some(Unrecorded { durable: false, .. }) => return Err(Refusal::InFlight),
             Some(Unrecorded { claim, .. }) => Some(as_play(&claim, true)?),
-            None if self.admission.is_in_flight(draw, player, &key).await.unwrap_or(false) => {
+            None if self.admission.is_in_flight(draw, player, &key).await? => {
                 return Err(Refusal::InFlight);
             }
             None => self.ledger.find_play_by_key(player, key).await?,
@@ -213,7 +214,7 @@ impl App {
         {
             return self.play_view(play).await;
         }
-        if let Some(found) = self.admission.find(player, claim).await {
+        if let Some(found) = self.admission.find(player, claim).await? {
             return self.play_view(as_play(&found.claim, found.durable)?).await;
         }
         if let Some(play) = self.ledger.find_play(id).await?.filter(|play| play.user == player) {

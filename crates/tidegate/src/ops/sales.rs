@@ -133,7 +133,13 @@ impl App {
             let id = self.print(id);
             tracing::warn!(id, %error, "units stay out of sale although that could not be recorded");
         }
-        Ok(recorded?)
+        match recorded {
+            Err(LedgerError::Unexpected(_)) => {
+                let detail = "The stock was changed by somebody else meanwhile; look at it again.".into();
+                Err(Refusal::Conflict { code: "stock_changed", detail })
+            }
+            recorded => Ok(recorded?),
+        }
     }
 
     /// A published sale as buyers see it.

@@ -110,9 +110,10 @@ impl Pending {
             .collect()
     }
 
-    pub(super) fn waits_for(&self, campaign: CampaignId) -> bool {
+    pub(super) fn waits_for(&self, campaign: CampaignId, since: Duration) -> bool {
         let waiters = self.waiters.lock();
-        waiters.values().filter_map(|waiter| waiter.claim.as_ref()).any(|claim| claim.campaign == campaign)
+        let mut old = waiters.values().filter(|waiter| waiter.since.elapsed() > since);
+        old.any(|waiter| waiter.claim.as_ref().is_some_and(|claim| claim.campaign == campaign))
     }
 
     /// Claims of earlier epochs.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use parking_lot::Mutex;
-use redis::{Script, Value};
+use redis::{RedisError, Script, Value};
 use tidegate_core::{Claim, ClaimRequest, Rejection, Shown, Slots, Wanted};
 use tokio::sync::{mpsc, oneshot};
 
@@ -110,6 +110,13 @@ impl Caller {
         }
     }
 
+    /// Whether the server said so before it had done anything. A cluster's client tries several times by itself, and tells only
+    /// how the last one went.
+    fn did_nothing(&self, error: &RedisError) -> bool {
+        !matches!(self.link, Link::Cluster(_))
+            && error.code().is_some_and(|code| NOTHING_DONE.contains(&code))
+    }
+
     pub(super) async fn decide(&self, line: &Line, batch: &[Waiting]) -> Vec<Result<Claim, Undecided>> {
         let (epoch, version) = line.seen();
         let mut args = vec![
@@ -131,6 +138,8 @@ impl Caller {
                 .await
         };
         let mut answer = ask(false).await;
+        // Whether a first try may have been carried out although its answer was lost.
+        let maybe_done = answer.as_ref().is_err_and(|error| !self.did_nothing(error));
         // An answer that was lost is asked for again: the script knows the call, and decides nothing twice.
         let mut again = false;
         for _ in 0..ASK_AGAIN {
@@ -149,9 +158,7 @@ impl Caller {
             // The pool that may have granted them is gone.
             Ok(_) if again => refuse(Undecided::Unknown("the gate was rebuilt meanwhile".into())),
             Ok(_) => refuse(Rejection::NotReady.into()),
-            Err(error) if error.code().is_some_and(|code| NOTHING_DONE.contains(&code)) => {
-                refuse(Rejection::NotReady.into())
-            }
+            Err(error) if !maybe_done && self.did_nothing(&error) => refuse(Rejection::NotReady.into()),
             Err(error) => {
                 tracing::debug!(%error, "the gate did not decide");
                 refuse(Undecided::Unknown(error.to_string()))

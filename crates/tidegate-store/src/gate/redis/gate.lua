@@ -384,7 +384,7 @@ function operations.claim(node, call, again, seen_epoch, seen_version, ...)
     return false
   end
   -- The pool that may have decided it the first time is gone.
-  if again == "1" and seen[1] > 0 and p.epoch ~= seen[1] then
+  if again == "1" and p.epoch ~= seen[1] then
     return false
   end
   local args, answers = { ... }, {}
@@ -507,7 +507,8 @@ function operations.follow(...)
       elseif kind == "return" then
         give_back(p, user, split(slots), tonumber(prize))
       elseif kind == "withdraw" then
-        p.top = tonumber(top)
+        -- More may have been taken out since, by somebody who has not recorded it yet.
+        p.top = math.min(p.top, tonumber(top))
         for _, slot in ipairs(split(slots)) do
           p.returned = p.returned - redis.call("ZREM", RETURNED, slot)
         end
@@ -543,11 +544,12 @@ function operations.withdraw(epoch, units)
   return { p.top, cut + #slots, table.concat(slots, ",") }
 end
 
-function operations.put_back(epoch, units, slots)
+-- They are for sale again; the top is at least what it was, whatever was added meanwhile.
+function operations.put_back(epoch, top, slots)
   local p = pool()
   if p and p.epoch == tonumber(epoch) then
     slots = split(slots)
-    p.top = p.top + tonumber(units) - #slots
+    p.top = math.max(p.top, tonumber(top))
     for _, slot in ipairs(slots) do
       redis.call("ZADD", RETURNED, slot, slot)
     end

@@ -46,7 +46,7 @@ impl RedisGate {
         let answer: Option<Answer> = self.call(campaign, shard, &[arg("figures")]).await?;
         let figures =
             answer.map(|(epoch, version, free, applied, leaving, queued, moving, door)| ShardFigures {
-                pool: PoolFigures { epoch, version, free, moving, applied, door: read_door(&door) },
+                pool: PoolFigures { epoch, version, free, moving, applied, door: Some(read_door(&door)) },
                 leaving,
                 queued,
             });

@@ -105,6 +105,19 @@ impl Postgres {
         self.writers.ask(WRITE_WITHIN, late, move |seat| transaction(seat, 1, change)).await
     }
 
+    /// A change that may read a great deal.
+    pub(super) async fn write_long<T: Send + 'static>(
+        &self,
+        change: impl FnOnce(&Connection) -> engine::Result<T> + Send + 'static,
+    ) -> Result<T, LedgerError> {
+        let late = || LedgerError::Unclear("PostgreSQL did not answer in time".into());
+        let patient = move |connection: &Connection| {
+            connection.execute_batch("SET LOCAL statement_timeout = '5min'")?;
+            change(connection)
+        };
+        self.scanners.ask(SCAN_WITHIN, late, move |seat| transaction(seat, 1, patient)).await
+    }
+
     /// Records these together with whatever else waits to be recorded.
     pub(super) async fn record(
         &self,

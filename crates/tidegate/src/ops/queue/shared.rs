@@ -39,6 +39,13 @@ impl App {
             }
             return Err(Rejection::Busy.into());
         }
+        let filled = self.fill(&room, sale).await;
+        cluster.forget_once(&filling).await?;
+        filled.map(|()| room)
+    }
+
+    /// Gives everybody their place again.
+    async fn fill(&self, room: &SharedRoom, sale: &Campaign) -> Result<(), Refusal> {
         let now = self.now();
         for place in self.ledger.places(sale.id).await? {
             if place.admitted {
@@ -48,9 +55,7 @@ impl App {
                 room.join(place.user, self.rank(place.user, sale, place.joined_at), now).await?;
             }
         }
-        room.set_loaded().await?;
-        cluster.forget_once(&filling).await?;
-        Ok(room)
+        Ok(room.set_loaded().await?)
     }
 
     /// What puts the early in their order; those who come later have none.
