@@ -231,6 +231,11 @@ impl Campaign {
         }
     }
 
+    /// Whether it needs a gate: published and not over.
+    pub fn runs(&self) -> bool {
+        matches!(self.state, CampaignState::Live | CampaignState::Paused)
+    }
+
     pub fn is_published(&self) -> bool {
         matches!(self.state, CampaignState::Live | CampaignState::Paused | CampaignState::Closed)
     }

@@ -70,8 +70,3 @@ pub fn number(bound: u32) -> anyhow::Result<u32> {
         }
     }
 }
-
-/// Bytes as hexadecimal digits.
-pub fn hex(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::with_capacity(bytes.len() * 2), |text, byte| text + &format!("{byte:02x}"))
-}

@@ -69,16 +69,15 @@ pub async fn join_at(config: &Config, clock: Clock) -> anyhow::Result<Joined> {
         bail!("there are {NUMBERS} nodes already");
     };
     let node = Node { name, number: u16::try_from(number)? };
-    let (cluster, news) = Cluster::open(ClusterOptions {
+    let options = ClusterOptions {
         urls: config.redis_url.clone(),
         prefix: config.cluster.prefix.clone(),
         node: node.name.clone(),
         number: node.number,
         max_pending: config.cluster.max_unrecorded,
         batches: config.cluster.batches,
-    })
-    .await
-    .context("Redis cannot be used")?;
+    };
+    let (cluster, news) = Cluster::new(redis, options);
     let highest_id = ledger.highest_id().await?;
     let app = parts::assemble(
         config,

@@ -22,6 +22,7 @@ pub mod payments;
 pub mod plays;
 pub mod queue;
 mod rates;
+mod recording;
 mod refusal;
 pub mod sales;
 mod seal;
@@ -29,7 +30,7 @@ pub mod sms;
 pub mod watch;
 pub mod webhooks;
 
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 use std::time::Duration;
 
 use hashbrown::HashMap;
@@ -43,20 +44,20 @@ use tidegate_core::{
 use tidegate_store::admission::Admission;
 use tidegate_store::gate::GateError;
 use tidegate_store::ledger::sql::{CodeLimits, SqlLedger};
-use tidegate_store::ledger::{Ledger, LedgerError, Recorded};
-use tidegate_store::recorder;
+use tidegate_store::ledger::{Ledger, LedgerError};
 use tokio::sync::{Mutex, MutexGuard};
 
 use self::accounts::Passwords;
 use self::book::Book;
 use self::buyers::Sessions;
 use self::challenges::Challenges;
-use self::cluster::Leads;
+use self::cluster::Duties;
 use self::deliveries::{DeliveryRules, Lines};
 pub use self::merchant::Merchant;
 use self::payments::Provider;
 use self::queue::Rooms;
 use self::rates::Rates;
+use self::recording::Recording;
 pub use self::refusal::Refusal;
 use self::sms::Sms;
 use self::watch::Watchers;
@@ -160,8 +161,7 @@ pub struct App {
     /// Changes of campaigns happen one after the other.
     campaigns: Mutex<()>,
     node: Node,
-    leads: Leads,
-    mending: Mutex<()>,
+    duties: Duties,
     /// By how many units gate and ledger differed at the last look.
     differed: parking_lot::Mutex<HashMap<CampaignId, i64>>,
     closing: tokio::sync::watch::Sender<bool>,
@@ -200,8 +200,7 @@ impl App {
             passwords,
             ids: IdSource::new(parts.node.number, parts.highest_id),
             node: parts.node,
-            leads: Leads::default(),
-            mending: Mutex::new(()),
+            duties: Duties::default(),
             differed: parking_lot::Mutex::default(),
             public: PublicIds::new(&parts.secret),
             secret: parts.secret,
@@ -393,30 +392,4 @@ impl App {
 /// What the gate said, if it answered: whoever asks this way looks again soon.
 fn heard<T>(answer: Result<T, GateError>) -> Option<T> {
     answer.inspect_err(|error| tracing::warn!(%error, "the gate is asked again later")).ok()
-}
-
-/// Hears from the recorder.
-struct Recording(Weak<App>);
-
-impl recorder::Listener for Recording {
-    fn recorded(&self, claims: &[Arc<Claim>], outcomes: &[Recorded]) {
-        let Some(app) = self.0.upgrade() else { return };
-        for (claim, outcome) in claims.iter().zip(outcomes) {
-            if let Some(rejection) = outcome.rejection() {
-                tracing::warn!(
-                    claim = claim.id.raw(),
-                    reason = rejection.code(),
-                    "an accepted claim could not be recorded"
-                );
-                app.metrics.order("rejected_by_ledger");
-            }
-            app.watchers.changed(claim.order());
-        }
-    }
-
-    fn failing(&self, error: &LedgerError) {
-        if let Some(app) = self.0.upgrade() {
-            app.health.set(Part::Ledger, Some(&error.to_string()));
-        }
-    }
 }

@@ -39,7 +39,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 #[derive(Clone, Debug)]
 pub struct ClusterOptions {
-    /// One server, or several of a cluster, with commas.
+    /// What the link was opened with: messages are listened for over another.
     pub urls: String,
     /// Comes before every key and channel.
     pub prefix: String,
@@ -70,10 +70,8 @@ struct Shared {
 }
 
 impl Cluster {
-    /// Connects; gives also what other nodes tell.
-    pub async fn open(options: ClusterOptions) -> Result<(Self, mpsc::UnboundedReceiver<News>), GateError> {
-        let link = Link::open(&options.urls).await?;
-        link.check().await?;
+    /// Over this link; gives also what other nodes tell.
+    pub fn new(link: Link, options: ClusterOptions) -> (Self, mpsc::UnboundedReceiver<News>) {
         let gate = RedisGate::new(link, options.prefix.clone(), options.node.clone());
         let gate = Arc::new(if options.batches { gate } else { gate.one_by_one() });
         let (sender, news) = mpsc::unbounded_channel();
@@ -87,7 +85,7 @@ impl Cluster {
             options,
         });
         tokio::spawn(news::listen(Arc::downgrade(&shared), sender));
-        Ok((Self(shared), news))
+        (Self(shared), news)
     }
 
     pub(super) fn gate(&self) -> &RedisGate {
@@ -184,7 +182,7 @@ impl Cluster {
         self.0.pending.of_buyer(user)
     }
 
-    /// A claim that is not recorded: this node's, or one in a stream that is not empty.
+    /// A claim that is not recorded: this node's, or one in a stream.
     pub(super) async fn find(&self, user: UserId, id: ClaimId) -> Result<Option<Unrecorded>, GateError> {
         if let Some(claim) = self.0.pending.find(user, id) {
             return Ok(Some(Unrecorded { claim, durable: false }));

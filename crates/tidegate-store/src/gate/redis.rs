@@ -8,6 +8,7 @@
 mod caller;
 mod encoding;
 mod transfers;
+mod unrecorded;
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Weak};
@@ -15,18 +16,16 @@ use std::time::{Duration, Instant};
 
 use hashbrown::HashMap;
 use parking_lot::Mutex;
-use redis::streams::{StreamId, StreamRangeReply};
 use redis::{ErrorKind, FromRedisValue, RedisError, Script, Value};
 use tidegate_core::pool::{Door, Withdrawal};
 use tidegate_core::{
-    CampaignId, Claim, ClaimId, ClaimRequest, IdempotencyKey, Moment, Pass, PassRules, Rejection, Seed,
-    Slots, StockEntry, UserId,
+    CampaignId, Claim, ClaimRequest, Moment, Pass, PassRules, Rejection, Seed, Slots, StockEntry, UserId,
 };
 use tokio::sync::{mpsc, oneshot};
 
 pub use self::caller::Undecided;
 use self::caller::{Caller, Line, Waiting};
-use self::encoding::{SeedParts, arg, door_word, entry_args, key_arg, read_pass, shard_of};
+use self::encoding::{SeedParts, arg, door_word, entry_args, read_pass, shard_of};
 use super::{Gate, GateError, PoolFigures};
 use crate::redis_link::Link;
 
@@ -34,8 +33,7 @@ use crate::redis_link::Link;
 const MORE_MOVES: usize = 3;
 /// How long a call may take, reconnecting included.
 const CALL_WITHIN: Duration = Duration::from_secs(3);
-/// Entries deleted by one call, and rows of a seed in one: a script must not take long.
-const DONE_AT_ONCE: usize = 500;
+/// Rows of a seed in one call: a script must not take long.
 const SEED_AT_ONCE: usize = 20_000;
 /// Claims of one shard that may wait for a call; more are refused as busy.
 const MAX_WAITING: usize = 20_000;
@@ -106,11 +104,6 @@ impl RedisGate {
         self.keys(campaign, shard).swap_remove(5)
     }
 
-    /// Over how many shards a pool is split; `None` where it is not installed.
-    pub async fn shards(&self, campaign: CampaignId) -> Result<Option<usize>, GateError> {
-        Ok(self.lines(campaign).await?.map(|lines| lines.shards.len()))
-    }
-
     /// Units left, as of a moment ago; `None` where this node knows no such pool. Nothing only if that is sure.
     pub fn left(&self, campaign: CampaignId) -> Option<u32> {
         let lines = self.pools.lock().get(&campaign)?.clone();
@@ -119,60 +112,6 @@ impl RedisGate {
         }
         let left = lines.shards.iter().map(|line| line.free.load(Ordering::Acquire));
         Some(left.fold(0, u32::saturating_add).max(1))
-    }
-
-    /// Units in claims that are not recorded yet.
-    pub async fn queued_units(&self, campaign: CampaignId) -> Result<u32, GateError> {
-        let Some(lines) = self.lines(campaign).await? else { return Ok(0) };
-        let all = self.all_figures(campaign, &lines).await?;
-        Ok(all.iter().flatten().map(|shard| shard.queued).sum())
-    }
-
-    /// A claim of this user that is not recorded yet.
-    pub async fn queued(
-        &self,
-        campaign: CampaignId,
-        user: UserId,
-        id: ClaimId,
-    ) -> Result<Option<StreamId>, GateError> {
-        let Some(lines) = self.lines(campaign).await? else { return Ok(None) };
-        let shard = shard_of(user, lines.shards.len());
-        let found: Option<StreamRangeReply> =
-            self.call(campaign, shard, &[arg("queued"), arg(id.raw())]).await?;
-        Ok(found.and_then(|found| found.ids.into_iter().next()))
-    }
-
-    /// Whether a claim with this key is on its way to the ledger.
-    pub async fn is_in_flight(
-        &self,
-        campaign: CampaignId,
-        user: UserId,
-        key: &IdempotencyKey,
-    ) -> Result<bool, GateError> {
-        let Some(lines) = self.lines(campaign).await? else { return Ok(false) };
-        let shard = shard_of(user, lines.shards.len());
-        Ok(self.call(campaign, shard, &[arg("in_flight"), arg(user.raw()), key_arg(key)]).await?)
-    }
-
-    /// The ledger has these entries of a shard's stream: entry, claim. Gives how many are left.
-    pub async fn done(
-        &self,
-        campaign: CampaignId,
-        shard: usize,
-        group: &str,
-        entries: &[(String, Arc<Claim>)],
-    ) -> Result<usize, GateError> {
-        let mut left = 0;
-        for some in entries.chunks(DONE_AT_ONCE) {
-            let mut args = vec![arg("done"), arg(group)];
-            for (entry, claim) in some {
-                let (id, user) = (arg(claim.id.raw()), arg(claim.user.raw()));
-                let key = claim.key.as_ref().map(key_arg).unwrap_or_default();
-                args.extend([arg(entry), id, arg(claim.epoch), arg(claim.slots.units()), user, key]);
-            }
-            left = self.call(campaign, shard, &args).await?;
-        }
-        Ok(left)
     }
 
     /// What is left of each of a draw's prizes.

@@ -19,6 +19,7 @@ mod orders;
 mod payments;
 mod places;
 mod plays;
+mod ports;
 mod postgres;
 mod record;
 mod remembered;
@@ -26,6 +27,7 @@ mod rows;
 mod settings;
 mod sqlite;
 mod stock;
+mod values;
 mod webhooks;
 mod writer;
 
@@ -33,12 +35,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate_core::order::WrongState;
-use tidegate_core::pool::Withdrawal;
-use tidegate_core::{
-    Campaign, CampaignId, Claim, ClaimId, IdempotencyKey, Item, Moment, Order, OrderId, Play, PlayId,
-    Rejection, Seed, StockEntry, UserId,
-};
+use tidegate_core::{Claim, ClaimId, Moment, Rejection};
 
 pub use self::accounts::{Account, CodeCheck, CodeLimits, CodeSent, NewCode};
 pub use self::buyers::{NewBuyer, Session};
@@ -55,11 +52,7 @@ use self::sqlite::Readers;
 pub use self::sqlite::schema_version;
 pub use self::webhooks::Webhook;
 use self::writer::Writer;
-use super::{
-    Actor, Audit, Delivery, Fence, History, Ledger, LedgerError, Payment, Recorded, Records, Remember,
-    Settlement,
-};
-use crate::intake::Position;
+use super::{Fence, LedgerError, Recorded};
 
 #[derive(Clone, Debug)]
 pub struct SqliteOptions {
@@ -270,149 +263,4 @@ impl std::fmt::Debug for SqlLedger {
 /// Where the ledger lies in a data directory.
 pub fn path_in(data_dir: &Path) -> PathBuf {
     data_dir.join("ledger.db")
-}
-
-impl Records for SqlLedger {
-    async fn record(
-        &self,
-        first: Position,
-        claims: Vec<Arc<Claim>>,
-        now: Moment,
-    ) -> Result<Vec<Recorded>, LedgerError> {
-        self.write_alone(move |tx| record::record(tx, Some(first), &claims, now)).await
-    }
-
-    async fn set_aside(
-        &self,
-        position: Position,
-        claim: Arc<Claim>,
-        why: String,
-        now: Moment,
-    ) -> Result<Recorded, LedgerError> {
-        self.write_alone(move |tx| record::set_aside(tx, Some(position), &claim, &why, now)).await
-    }
-}
-
-impl Ledger for SqlLedger {
-    async fn create_item(&self, item: Item, remember: Option<Remember>) -> Result<(), LedgerError> {
-        self.write(move |tx| items::create(tx, &item, remember)).await
-    }
-
-    async fn create_campaign(
-        &self,
-        campaign: Campaign,
-        codes: Vec<Vec<String>>,
-        remember: Option<Remember>,
-    ) -> Result<(), LedgerError> {
-        self.write_alone(move |tx| {
-            campaigns::create(tx, &campaign, remember)?;
-            if campaign.draw().is_some() { draws::write(tx, &campaign, &codes) } else { Ok(()) }
-        })
-        .await
-    }
-
-    async fn position(&self) -> Result<Position, LedgerError> {
-        self.read(record::position).await
-    }
-
-    async fn seed(&self, campaign: CampaignId) -> Result<Option<Seed>, LedgerError> {
-        self.scan(move |connection| stock::seed(connection, campaign)).await
-    }
-
-    async fn reseed(&self, campaign: CampaignId, now: Moment) -> Result<Option<Seed>, LedgerError> {
-        match &self.0 {
-            Backend::Sqlite(sqlite) => sqlite.writer.write(move |tx| stock::reseed(tx, campaign, now)).await,
-            // Millions of rows may be read.
-            Backend::Postgres(postgres) => {
-                postgres.write_long(move |tx| stock::reseed(tx, campaign, now)).await
-            }
-        }
-    }
-
-    async fn stock_log(
-        &self,
-        campaign: CampaignId,
-        after: u64,
-        most: u32,
-    ) -> Result<Vec<StockEntry>, LedgerError> {
-        self.read(move |connection| stock::log_after(connection, campaign, after, most)).await
-    }
-
-    async fn restock(
-        &self,
-        campaign: CampaignId,
-        units: u32,
-        now: Moment,
-        remember: Option<Remember>,
-    ) -> Result<Option<Campaign>, LedgerError> {
-        self.write(move |tx| stock::restock(tx, campaign, units, now, remember)).await
-    }
-
-    async fn withdraw(
-        &self,
-        campaign: CampaignId,
-        withdrawal: Withdrawal,
-        now: Moment,
-        remember: Option<Remember>,
-    ) -> Result<Option<Campaign>, LedgerError> {
-        self.write(move |tx| stock::withdraw(tx, campaign, &withdrawal, now, remember)).await
-    }
-
-    async fn order(&self, id: OrderId) -> Result<Option<Order>, LedgerError> {
-        self.read(move |connection| orders::by_id(connection, id)).await
-    }
-
-    async fn order_by_key(&self, user: UserId, key: IdempotencyKey) -> Result<Option<Order>, LedgerError> {
-        self.find_by_key(user, key).await
-    }
-
-    async fn play(&self, id: PlayId) -> Result<Option<Play>, LedgerError> {
-        self.find_play(id).await
-    }
-
-    async fn history(&self, draw: CampaignId) -> Result<Option<History>, LedgerError> {
-        self.read(move |connection| draws::history(connection, draw)).await
-    }
-
-    async fn give_prizes(&self, now: Moment, most: u32) -> Result<usize, LedgerError> {
-        self.write_alone(move |tx| deliveries::give_due(tx, now, most)).await
-    }
-
-    async fn delivery_of(&self, play: PlayId) -> Result<Option<Delivery>, LedgerError> {
-        self.find_delivery_of(play).await
-    }
-
-    async fn settle(&self, payment: Payment, by: Actor, now: Moment) -> Result<Settlement, LedgerError> {
-        self.write(move |tx| payments::settle(tx, &payment, by, now)).await
-    }
-
-    async fn cancel(
-        &self,
-        id: OrderId,
-        by: Actor,
-        now: Moment,
-    ) -> Result<Option<Result<Order, WrongState>>, LedgerError> {
-        self.write(move |tx| orders::cancel(tx, id, by, now)).await
-    }
-
-    async fn refund(
-        &self,
-        id: OrderId,
-        by: Actor,
-        now: Moment,
-    ) -> Result<Option<Result<Order, WrongState>>, LedgerError> {
-        self.write(move |tx| payments::refund(tx, id, by, now)).await
-    }
-
-    async fn expire_due(&self, now: Moment, most: u32) -> Result<Vec<Order>, LedgerError> {
-        self.write(move |tx| orders::expire_due(tx, now, most)).await
-    }
-
-    async fn next_deadline(&self) -> Result<Option<Moment>, LedgerError> {
-        self.read(orders::next_deadline).await
-    }
-
-    async fn audit(&self, campaign: CampaignId) -> Result<Option<Audit>, LedgerError> {
-        self.scan(move |connection| audit::audit(connection, campaign)).await
-    }
 }

@@ -6,7 +6,7 @@ use anyhow::{Context, bail};
 use clap::Args;
 use serde_json::{Value, json};
 use tidegate_core::public_id::{Public, PublicIds};
-use tidegate_core::{Campaign, CampaignState, Kind};
+use tidegate_core::{Campaign, Kind};
 use tidegate_store::gate::redis::RedisGate;
 use tidegate_store::gate::{Gate, PoolFigures};
 use tidegate_store::ledger::sql::{SqlLedger, Unobserved, path_in};
@@ -81,8 +81,7 @@ async fn figures(
     gate: Option<&RedisGate>,
     campaign: &Campaign,
 ) -> anyhow::Result<Option<(PoolFigures, u32)>> {
-    let runs = matches!(campaign.state, CampaignState::Live | CampaignState::Paused);
-    let Some(gate) = gate.filter(|_| runs) else { return Ok(None) };
+    let Some(gate) = gate.filter(|_| campaign.runs()) else { return Ok(None) };
     let queued = gate.queued_units(campaign.id).await?;
     Ok(gate.figures(campaign.id).await?.map(|figures| (figures, queued)))
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use hashbrown::HashMap;
 use parking_lot::RwLock;
-use tidegate_core::{Campaign, CampaignId, CampaignState};
+use tidegate_core::{Campaign, CampaignId};
 
 #[derive(Debug, Default)]
 pub(super) struct Book {
@@ -14,9 +14,8 @@ pub(super) struct Book {
 impl Book {
     /// Takes in the campaign as it is now; one that does not run any more is struck out.
     pub(super) fn enter(&self, campaign: Campaign) {
-        let runs = matches!(campaign.state, CampaignState::Live | CampaignState::Paused);
         let mut running = self.running.write();
-        if runs {
+        if campaign.runs() {
             running.insert(campaign.id, Arc::new(campaign));
         } else {
             running.remove(&campaign.id);

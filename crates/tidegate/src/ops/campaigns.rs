@@ -136,8 +136,7 @@ impl App {
     }
 
     pub(super) async fn counted(&self, campaign: &Campaign, tally: Tally) -> Counters {
-        let runs = matches!(campaign.state, CampaignState::Live | CampaignState::Paused);
-        let queued = if runs || self.admission.is_embedded() {
+        let queued = if campaign.runs() || self.admission.is_embedded() {
             self.admission.queued_units(campaign.id).await
         } else {
             0

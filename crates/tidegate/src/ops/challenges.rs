@@ -246,7 +246,7 @@ const USED: Refusal = denied("challenge_used", "The challenge was answered alrea
 
 /// What all nodes remember an answered challenge by.
 fn name(nonce: &[u8; 16]) -> String {
-    format!("challenge:{}", chance::hex(nonce))
+    chance::token("challenge:", nonce)
 }
 
 fn proof_of_work(id: &str, difficulty: u32, secret: String) -> Result<Task, Refusal> {

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use hashbrown::HashMap;
 use parking_lot::Mutex;
 use tidegate_core::pool::Door;
-use tidegate_core::{Campaign, CampaignId, CampaignState, Seed};
+use tidegate_core::{Campaign, CampaignId, Seed};
 use tidegate_store::admission::{Cluster, News, Standing};
 use tidegate_store::gate::PoolFigures;
 use tidegate_store::ledger::{Ledger, LedgerError};
@@ -29,13 +29,16 @@ const NUMBER_SURE: Duration = Duration::from_secs(25);
 /// A door that was set before its change was recorded, by a node that did not live to see it, is set right after this.
 const WRONG_DOOR_AFTER: Duration = Duration::from_secs(10);
 
-/// The timers this node has, and until when it need not ask again.
+/// What this node remembers of what it does for the others.
 #[derive(Debug, Default)]
-pub(super) struct Leads {
-    until: Mutex<HashMap<&'static str, Instant>>,
+pub(super) struct Duties {
+    /// The timers it has, and until when it need not ask again.
+    leads: Mutex<HashMap<&'static str, Instant>>,
     /// Until when the node's number is sure to be its own, once that was looked at.
     number_until: Mutex<Option<Instant>>,
+    /// One look at what runs, and at one gate, at a time in this process; leases are for the others.
     keeping: tokio::sync::Mutex<()>,
+    mending: tokio::sync::Mutex<()>,
     /// Since when a gate's door is not what the ledger says.
     doors: Mutex<HashMap<CampaignId, Instant>>,
 }
@@ -50,14 +53,14 @@ impl App {
         if self.admission.is_embedded() {
             return Ok(true);
         }
-        if self.leads.until.lock().get(what).is_some_and(|until| Instant::now() < *until) {
+        if self.duties.leads.lock().get(what).is_some_and(|until| Instant::now() < *until) {
             return Ok(true);
         }
         let asked = Instant::now();
         let mine = self.ledger.take_lease(what.to_owned(), self.node.name.clone(), millis(LEASE)).await?;
         if mine {
             // Asked again long before it ends.
-            self.leads.until.lock().insert(what, asked + LEASE / 3);
+            self.duties.leads.lock().insert(what, asked + LEASE / 3);
         }
         Ok(mine)
     }
@@ -67,7 +70,7 @@ impl App {
         let (name, asked) = (format!("node {}", self.node.number), Instant::now());
         let kept = self.ledger.take_lease(name, self.node.name.clone(), millis(NUMBER_LEASE)).await?;
         if kept {
-            *self.leads.number_until.lock() = Some(asked + NUMBER_SURE);
+            *self.duties.number_until.lock() = Some(asked + NUMBER_SURE);
         }
         // Somebody else has it: two nodes would give the same ids.
         let problem = (!kept).then_some("another node has this one's number; it must be restarted");
@@ -82,7 +85,7 @@ impl App {
     /// Whether ids of this node's number are its own: not after it has slept for longer than its lease.
     pub(super) fn has_its_number(&self) -> bool {
         self.admission.is_embedded()
-            || self.leads.number_until.lock().is_some_and(|until| Instant::now() < until)
+            || self.duties.number_until.lock().is_some_and(|until| Instant::now() < until)
     }
 
     /// Tells all nodes; where there is one process there is nobody to tell.
@@ -96,7 +99,7 @@ impl App {
     pub async fn hear(&self, news: News) -> Result<(), LedgerError> {
         match news {
             News::Campaign(id) => match self.ledger.campaign(id).await? {
-                Some(campaign) if runs(&campaign) => self.follow_one(&campaign).await?,
+                Some(campaign) if campaign.runs() => self.follow_one(&campaign).await?,
                 _ => self.let_go(id),
             },
             News::Item(id) => {
@@ -115,7 +118,7 @@ impl App {
     /// Lets recorders run where there may be claims, and lets go what runs no more; gives what runs.
     pub(super) async fn keep_up(&self, cluster: &Cluster) -> Result<Vec<Campaign>, LedgerError> {
         // Whoever looked earlier must not act later.
-        let _keeping = self.leads.keeping.lock().await;
+        let _keeping = self.duties.keeping.lock().await;
         let running = self.ledger.running().await?;
         let problem = cluster.ping().await.err().map(|error| error.to_string());
         self.health.set(Part::Gate, problem.as_deref());
@@ -141,8 +144,7 @@ impl App {
     /// Rebuilds the campaign's pool if it is not what the ledger says it must be; whether it is now.
     pub(super) async fn mend(&self, cluster: &Cluster, campaign: &Campaign) -> Result<bool, LedgerError> {
         let id = campaign.id;
-        // One look at a time in this process; the lease is for the others.
-        let _mending = self.mending.lock().await;
+        let _mending = self.duties.mending.lock().await;
         let Ok(figures) = self.admission.figures(id).await else { return Ok(false) };
         let caught_out_in = cluster.caught_out_in(id);
         // What it did in an epoch that is over is over with it.
@@ -162,10 +164,10 @@ impl App {
     /// Sets a door right that is not what the ledger says.
     async fn mend_door(&self, campaign: &Campaign, figures: Option<PoolFigures>) {
         if figures.is_none_or(|figures| figures.door == Some(campaign.door())) {
-            self.leads.doors.lock().remove(&campaign.id);
+            self.duties.doors.lock().remove(&campaign.id);
             return;
         }
-        let since = *self.leads.doors.lock().entry(campaign.id).or_insert_with(Instant::now);
+        let since = *self.duties.doors.lock().entry(campaign.id).or_insert_with(Instant::now);
         let as_of = if since.elapsed() > WRONG_DOOR_AFTER { self.now() } else { campaign.updated_at };
         self.enter(campaign.clone(), as_of).await;
     }
@@ -255,10 +257,6 @@ impl App {
             None => std::future::pending().await,
         }
     }
-}
-
-fn runs(campaign: &Campaign) -> bool {
-    matches!(campaign.state, CampaignState::Live | CampaignState::Paused)
 }
 
 fn is_sound(figures: Option<PoolFigures>, campaign: &Campaign) -> bool {

@@ -88,7 +88,7 @@ impl App {
         if let Some(done) = self.done_before(key.as_ref()).await? {
             return Ok((before, done.note));
         }
-        if !matches!(before.state, CampaignState::Live | CampaignState::Paused) {
+        if !before.runs() {
             let detail =
                 "Only a published sale that has not ended can be restocked; edit the draft instead.".into();
             return Err(Refusal::Conflict { code: "wrong_state", detail });

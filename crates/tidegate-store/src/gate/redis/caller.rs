@@ -9,7 +9,7 @@ use tidegate_core::{Claim, ClaimRequest, Rejection, Shown, Slots, Wanted};
 use tokio::sync::{mpsc, oneshot};
 
 use super::call;
-use super::encoding::{arg, key_arg, read};
+use super::encoding::{arg, read};
 use crate::intake::stream::entry_fields;
 use crate::redis_link::Link;
 
@@ -187,7 +187,7 @@ fn claim_args(request: &ClaimRequest, looked: bool) -> [Vec<u8>; 11] {
         arg(now),
         arg(play),
         client_seed.as_bytes().to_vec(),
-        request.key.as_ref().map(key_arg).unwrap_or_default(),
+        request.key.map(|key| key.0.to_vec()).unwrap_or_default(),
         arg(u8::from(looked)),
         entry,
     ]

@@ -3,16 +3,10 @@
 use redis::{ErrorKind, FromRedisValue, RedisError, Value};
 use tidegate_core::dealer::Dealer;
 use tidegate_core::pool::Door;
-use tidegate_core::{
-    IdempotencyKey, Moment, Pass, Rejection, Seed, Slot, Slots, StockChange, StockEntry, UserId,
-};
+use tidegate_core::{Moment, Pass, Rejection, Seed, Slot, Slots, StockChange, StockEntry, UserId};
 
 pub(super) fn arg(value: impl ToString) -> Vec<u8> {
     value.to_string().into_bytes()
-}
-
-pub(super) fn key_arg(key: &IdempotencyKey) -> Vec<u8> {
-    key.0.iter().fold(String::new(), |text, byte| text + &format!("{byte:02x}")).into_bytes()
 }
 
 pub(super) fn read<T: FromRedisValue>(value: Value) -> Option<T> {
