@@ -10,10 +10,10 @@ use crate::{Guarded, free_port};
 #[derive(Debug)]
 pub struct Postgres {
     pub port: u16,
-    directory: TempDir,
     settings: String,
-    /// Stops the server when this is dropped.
+    /// Stops the server when this is dropped, which must be before its directory goes.
     _guard: Guarded,
+    directory: TempDir,
 }
 
 /// Debian keeps the server's programs out of the path.

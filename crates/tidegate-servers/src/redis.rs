@@ -120,8 +120,8 @@ pub struct Watched {
     pub primary: Redis,
     pub replica: Redis,
     port: u16,
-    _directory: TempDir,
     _sentinel: Guarded,
+    _directory: TempDir,
 }
 
 impl Watched {
