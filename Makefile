@@ -1,9 +1,13 @@
 # The commands everybody uses. `make test` on a fresh Debian machine with Rust does all the set-up it needs.
 
-.PHONY: run test lint bench prove setup
+.PHONY: run test lint bench prove screens setup
 
 # Debian packages the build and the tests need, as package:command.
-NEEDS := build-essential:cc curl:curl python3:python3 redis-server:redis-server redis-tools:redis-cli postgresql:pg_ctlcluster
+NEEDS := build-essential:cc curl:curl python3:python3 redis-server:redis-server redis-tools:redis-cli postgresql:pg_ctlcluster \
+	chromium:chromium chromium-driver:chromedriver nodejs:node npm:npm
+
+# What checks in a browser whether everybody can use the pages: a tool of the tests, no part of the program.
+AXE := 4.14.0
 
 # The stories that a node of a cluster tells like a process of its own. The one that is skipped damages SQLite's file.
 ON_CLUSTER := accounts:: bad_input:: deliveries:: draws:: expiry:: idempotency:: lifecycle:: limits:: orders:: passes:: \
@@ -16,6 +20,10 @@ run:
 test: setup lint
 	cargo test --workspace
 	TIDEGATE_TEST_ON=cluster cargo test -p tidegate --test it -- $(ON_CLUSTER)
+
+# The pictures in docs/screens, taken by the browser's stories.
+screens: setup
+	TIDEGATE_SCREENS=1 cargo test -p tidegate --test browser
 
 lint:
 	cargo fmt --all --check
@@ -55,3 +63,5 @@ setup:
 		echo "installing:$$missing"; \
 		$$sudo apt-get update -qq && $$sudo apt-get install -y -qq $$missing; \
 	fi
+	@grep -qs '"version": "$(AXE)"' target/axe/node_modules/axe-core/package.json || \
+		npm install --prefix target/axe --no-save --no-audit --no-fund --loglevel=error axe-core@$(AXE)

@@ -5,12 +5,14 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot have its server says where")]
 
+pub mod driver;
 pub mod postgres;
 pub mod redis;
 
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+pub use self::driver::Driver;
 pub use self::postgres::Postgres;
 pub use self::redis::Redis;
 

@@ -13,8 +13,9 @@ pub(super) async fn home(Extension(Nonce(nonce)): Extension<Nonce>) -> Html<Stri
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <title>Tidegate</title>
+<link rel="icon" href="data:,">
 <style nonce="{nonce}">
-  :root {{ color-scheme: light dark; font: 1.1rem/1.6 system-ui, sans-serif; }}
+  :root {{ color-scheme: light dark; font: 1.1rem/1.6 system-ui, sans-serif; background: Canvas; color: CanvasText; }}
   body {{ max-width: 36rem; margin: 15vh auto 0; padding: 0 1.5rem; }}
   h1 {{ font-size: 2rem; margin: 0; }}
   ul {{ list-style: none; padding: 0; }}

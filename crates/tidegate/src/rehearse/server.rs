@@ -40,7 +40,7 @@ impl Server {
         Self::start_with(program, data_dir, admin_key, settings, "--no-demo").await
     }
 
-    /// The same, with or without demo data: `--demo` or `--no-demo`.
+    /// The same, with or without demo data: `--demo` or `--no-demo`. A setting may name the port, too.
     pub async fn start_with(
         program: &Path,
         data_dir: &Path,
@@ -56,8 +56,9 @@ impl Server {
             command.env("TIDEGATE_ADMIN_KEY", admin_key);
         }
         command
-            .args(["serve", "--json", demo, "--listen", "127.0.0.1:0", "--data-dir"])
+            .args(["serve", "--json", demo, "--data-dir"])
             .arg(data_dir)
+            .env("TIDEGATE_LISTEN", "127.0.0.1:0")
             .env("TIDEGATE_TEST_TOKENS", "true")
             .env("TIDEGATE__LOG__LEVEL", "warn")
             .envs(settings.iter().copied())

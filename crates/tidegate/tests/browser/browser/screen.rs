@@ -1,0 +1,103 @@
+//! What the person holds and prefers: the device, darkness, stillness, no network. And pictures of what they see.
+
+use std::path::Path;
+use std::sync::atomic::Ordering::Relaxed;
+
+use anyhow::Context;
+use serde_json::json;
+
+use super::Browser;
+
+/// A picture of a page is not taller than this.
+const TALLEST: u32 = 3000;
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Device {
+    /// 1280 × 900, a mouse.
+    Desktop,
+    /// 360 × 780, fingers: the narrowest that is common.
+    Phone,
+}
+
+impl Device {
+    pub(super) fn width(self) -> u32 {
+        match self {
+            Self::Desktop => 1280,
+            Self::Phone => 360,
+        }
+    }
+
+    pub(super) fn height(self) -> u32 {
+        match self {
+            Self::Desktop => 900,
+            Self::Phone => 780,
+        }
+    }
+}
+
+impl Browser {
+    /// Makes the viewport the device's, this high. A window cannot be as narrow as a phone.
+    pub(super) async fn resize(&self, height: u32) -> anyhow::Result<()> {
+        let phone = self.device == Device::Phone;
+        let metrics = json!({
+            "width": self.device.width(), "height": height, "mobile": phone,
+            "deviceScaleFactor": if phone { 2 } else { 1 },
+        });
+        self.devtools("Emulation.setDeviceMetricsOverride", metrics).await.context("resizing")?;
+        let touch = json!({"enabled": phone});
+        self.devtools("Emulation.setTouchEmulationEnabled", touch).await.context("resizing")?;
+        Ok(())
+    }
+
+    pub(super) async fn emulate_media(&self) -> anyhow::Result<()> {
+        let scheme = if self.dark.load(Relaxed) { "dark" } else { "light" };
+        let motion = if self.reduced_motion.load(Relaxed) { "reduce" } else { "no-preference" };
+        let features = json!({"features": [
+            {"name": "prefers-color-scheme", "value": scheme},
+            {"name": "prefers-reduced-motion", "value": motion},
+        ]});
+        self.devtools("Emulation.setEmulatedMedia", features).await.context("setting preferences")?;
+        Ok(())
+    }
+
+    /// Whether the person prefers dark pages.
+    pub(crate) async fn dark(&self, dark: bool) -> anyhow::Result<()> {
+        self.dark.store(dark, Relaxed);
+        self.emulate_media().await
+    }
+
+    /// Whether the person prefers that little moves.
+    pub(crate) async fn reduced_motion(&self, reduced: bool) -> anyhow::Result<()> {
+        self.reduced_motion.store(reduced, Relaxed);
+        self.emulate_media().await
+    }
+
+    /// Whether the network is gone, for this browser alone.
+    pub(crate) async fn offline(&self, offline: bool) -> anyhow::Result<()> {
+        self.devtools("Network.enable", json!({})).await.context("going offline")?;
+        let conditions =
+            json!({"offline": offline, "latency": 0, "downloadThroughput": -1, "uploadThroughput": -1});
+        self.devtools("Network.emulateNetworkConditions", conditions).await.context("going offline")?;
+        Ok(())
+    }
+
+    /// A picture of the whole page in docs/screens, when `make screens` asks for them.
+    pub(crate) async fn screenshot(&self, name: &str) -> anyhow::Result<()> {
+        if std::env::var("TIDEGATE_SCREENS").is_ok_and(|wanted| wanted == "1") {
+            let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/screens");
+            std::fs::create_dir_all(&directory)?;
+            std::fs::write(directory.join(format!("{name}.png")), self.picture().await?)?;
+        }
+        Ok(())
+    }
+
+    /// The whole page as a PNG.
+    pub(crate) async fn picture(&self) -> anyhow::Result<Vec<u8>> {
+        let height = self.eval("return document.documentElement.scrollHeight").await?;
+        let height = u32::try_from(height.as_u64().unwrap_or(0)).unwrap_or(TALLEST);
+        self.resize(height.clamp(self.device.height(), TALLEST)).await?;
+        let picture = self.client.screenshot().await.context("taking a picture");
+        self.resize(self.device.height()).await?;
+        picture
+    }
+}

@@ -1,0 +1,239 @@
+//! What the other stories stand on: that the browser does what it is told, and says so when a page does not.
+
+use std::time::{Duration, Instant};
+
+use anyhow::Context;
+use hyper::Method;
+use serde_json::{Value, json};
+use tokio::io::AsyncReadExt;
+use tokio::net::TcpListener;
+
+use crate::Story;
+use crate::browser::{Browser, Device};
+use crate::site::{KEY, Site};
+
+/// A page to try things on, in the place of the one that is shown.
+const FORM: &str = "
+    document.body.innerHTML = `<main><h1>A form</h1>
+        <label>Name <input id=name value=old></label>
+        <label>Day <input id=day type=date></label>
+        <label>Size <select id=size><option value=s>Small<option value=l>Large</select></label>
+        <button hidden>Send</button><button disabled id=send>Send it all</button><button id=other>Send it</button>
+        <p id=said></p></main>`;
+    const at = (id) => document.getElementById(id);
+    at('size').onchange = () => setTimeout(() => { at('send').disabled = false }, 200);
+    at('send').onclick = () => { at('said').textContent = [at('name').value, at('day').value, at('size').value].join(' ') };
+    at('other').onclick = () => at('said').remove();";
+
+/// What failed, in words.
+fn told(result: anyhow::Result<()>) -> String {
+    format!("{:#}", result.expect_err("this must fail"))
+}
+
+#[tokio::test]
+async fn a_person_fills_in_presses_and_reads() -> Story {
+    let site = Site::start().await?;
+    let browser = Browser::open(&site, Device::Desktop, "en").await?;
+    browser.goto("/").await?;
+    browser.eval(FORM).await?;
+    browser.fill("#name", "Mei").await?;
+    browser.fill("#day", "2026-05-01").await?;
+    browser.fill("#size", "Large").await?;
+    // Enabled a moment later; the hidden one is not meant.
+    browser.click("button:not(#other)").await?;
+    browser.see("Mei 2026-05-01 l").await?;
+    assert_eq!(browser.text("#said").await?, "Mei 2026-05-01 l");
+    browser.click_text("Send it").await?;
+    browser.see_not("Mei").await?;
+    browser.wait_for("h1").await?;
+    browser.reload().await?;
+    browser.see("Tidegate is running").await?;
+    browser.click_text("Sales").await?;
+    assert_eq!(browser.path().await?, "/v1/sales");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_failure_names_the_step_the_page_and_what_it_says() -> Story {
+    let site = Site::start().await?;
+    let browser = Browser::open(&site, Device::Desktop, "en").await?.patient_for(Duration::from_millis(300));
+    browser.goto("/").await?;
+    let begun = Instant::now();
+    for (step, failure) in [
+        ("clicking `#buy`", told(browser.click("#buy").await)),
+        ("clicking what says \"Buy\"", told(browser.click_text("Buy").await)),
+        ("filling in `#name`", told(browser.fill("#name", "Mei").await)),
+        ("looking for \"Sold out\"", told(browser.see("Sold out").await)),
+        ("waiting for \"Tidegate\" to go", told(browser.see_not("Tidegate").await)),
+        ("waiting for `li li`", told(browser.wait_for("li li").await)),
+    ] {
+        assert!(failure.starts_with(step), "{failure}");
+        assert!(
+            failure.contains(site.url()) && failure.contains("Every unit sold exactly once"),
+            "{failure}"
+        );
+    }
+    assert!(begun.elapsed() < Duration::from_secs(8), "{:?}", begun.elapsed());
+    let failure = crate::Failed::from(browser.eval("return nothing.at.all").await.unwrap_err());
+    let failure = format!("{failure:?}");
+    assert!(failure.contains("harness.rs") && failure.contains("nothing is not defined"), "{failure}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn what_is_too_wide_or_breaks_a_rule_is_named() -> Story {
+    let site = Site::start().await?;
+    let browser = Browser::open(&site, Device::Phone, "en").await?;
+    browser.goto("/").await?;
+    let size =
+        browser.eval("return [innerWidth, innerHeight, matchMedia('(pointer: coarse)').matches]").await?;
+    assert_eq!(size, json!([360, 780, true]));
+    browser.no_sideways_scroll().await?;
+    browser
+        .eval("document.querySelector('main').insertAdjacentHTML('beforeend', '<table id=wide width=500><td><img></table>')")
+        .await?;
+    let failure = told(browser.no_sideways_scroll().await);
+    assert!(failure.starts_with("/ scrolls sideways: table#wide ends at 526 px"), "{failure}");
+    let failure = told(browser.axe().await);
+    assert!(failure.contains("image-alt: Images must have alternative text: img"), "{failure}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_picture_shows_the_whole_page_and_leaves_it_as_it_was() -> Story {
+    let site = Site::start().await?;
+    let browser = Browser::open(&site, Device::Phone, "en").await?;
+    browser.goto("/").await?;
+    browser.eval("document.querySelector('main').style.height = '1500px'").await?;
+    let page = browser.eval("return document.documentElement.scrollHeight").await?;
+    let picture = browser.picture().await?;
+    // A PNG's size stands behind its name; two dots to the pixel.
+    let size = |at: usize| u32::from_be_bytes(picture[at..at + 4].try_into().unwrap());
+    assert!(picture.starts_with(b"\x89PNG") && page.as_u64() > Some(1500));
+    assert_eq!(json!([size(16) / 2, size(20) / 2]), json!([360, page]));
+    assert_eq!(browser.eval("return [innerWidth, innerHeight]").await?, json!([360, 780]));
+    Ok(())
+}
+
+#[tokio::test]
+async fn failing_scripts_missing_files_and_what_the_policy_forbids_are_errors() -> Story {
+    let site = Site::start().await?;
+    let browser = Browser::open(&site, Device::Desktop, "en").await?;
+    browser.goto("/").await?;
+    assert_eq!(browser.errors().await?, Vec::<String>::new());
+    let troubles = [
+        ("setTimeout(() => { throw new Error('a thrown one') })", "a thrown one"),
+        ("setTimeout(() => Promise.reject(new Error('a rejected one')))", "a rejected one"),
+        ("console.error('a written one')", "a written one"),
+        ("document.head.append(Object.assign(document.createElement('script'), {text: '1'}))", "script-src"),
+        ("document.body.append(Object.assign(new Image(), {src: '/missing.png'}))", "/missing.png"),
+    ];
+    for (script, expected) in troubles {
+        browser.eval(script).await?;
+        // The browser tells its log in its own time.
+        let mut errors = Vec::new();
+        for _ in 0..100 {
+            errors.extend(browser.errors().await?);
+            if !errors.is_empty() {
+                break;
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        assert!(errors.len() == 1 && errors[0].contains(expected), "{script}: {errors:?}");
+    }
+    browser.eval("return fetch('/v1/me').then((answer) => answer.status)").await?;
+    browser.eval("return new Promise((done) => setTimeout(done, 200))").await?;
+    assert_eq!(browser.errors().await?, Vec::<String>::new(), "a refusal is no error");
+    Ok(())
+}
+
+#[tokio::test]
+async fn darkness_stillness_and_the_network_are_as_told() -> Story {
+    let site = Site::start().await?;
+    let browser = Browser::open(&site, Device::Desktop, "en").await?;
+    let prefers = "return ['(prefers-color-scheme: dark)', '(prefers-reduced-motion: reduce)']\
+                   .map((query) => matchMedia(query).matches)";
+    browser.goto("/").await?;
+    assert_eq!(browser.eval(prefers).await?, json!([false, false]));
+    browser.dark(true).await?;
+    browser.reduced_motion(true).await?;
+    browser.reload().await?;
+    assert_eq!(browser.eval(prefers).await?, json!([true, true]));
+    let reach = "return fetch('/readyz').then((answer) => answer.status, () => 'unreachable')";
+    browser.offline(true).await?;
+    assert_eq!(browser.eval(reach).await?, "unreachable");
+    browser.offline(false).await?;
+    assert_eq!(browser.eval(reach).await?, 200);
+    Ok(())
+}
+
+/// The first words that somebody says to this listener, who gets no answer.
+async fn heard(listener: TcpListener) -> String {
+    let (mut stream, _) = listener.accept().await.unwrap();
+    let mut words = vec![0; 4096];
+    let length = stream.read(&mut words).await.unwrap();
+    String::from_utf8_lossy(&words[..length]).to_lowercase()
+}
+
+#[tokio::test]
+async fn pages_are_asked_for_in_the_language_of_the_browser() -> Story {
+    let site = Site::start().await?;
+    let browser = Browser::open(&site, Device::Desktop, "zh-CN").await?;
+    browser.goto("/").await?;
+    assert_eq!(browser.eval("return navigator.language").await?, "zh-CN");
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let elsewhere = listener.local_addr().unwrap();
+    let go = format!("setTimeout(() => {{ location = 'http://{elsewhere}/' }})");
+    // The driver waits for a page that has begun to load, which nobody gives it here.
+    let (_, asked) = tokio::join!(browser.eval(&go), heard(listener));
+    assert!(asked.contains("accept-language: zh-cn"), "{asked}");
+    Ok(())
+}
+
+/// Registers through the page, as its scripts do; gives the status and what the page can see of its cookies.
+const REGISTER: &str = "
+    const post = (path, body) => fetch(path, {method: 'POST', body: JSON.stringify(body),
+        headers: {'content-type': 'application/json', 'tidegate-session': 'cookie'}});
+    const phone = '+8613800138000';
+    return (async () => {
+        const {code} = await (await post('/v1/auth/codes', {phone})).json();
+        const answer = await post('/v1/auth/register', {phone, code, name: 'Mei', password: 'correct horse'});
+        return [answer.status, document.cookie];
+    })()";
+
+#[tokio::test]
+async fn a_session_stays_in_its_browser_through_a_restart_and_a_crash() -> Story {
+    let mut site = Site::demo().await?;
+    let browser = Browser::open(&site, Device::Desktop, "en").await?;
+    let me = "return fetch('/v1/me').then((answer) => answer.json()).then((me) => me.name ?? me.code)";
+    browser.goto("/").await?;
+    assert_eq!(browser.eval(REGISTER).await?, json!([201, ""]));
+    assert_eq!(browser.eval(me).await?, "Mei");
+    let another = browser.beside(Device::Phone, "en").await?;
+    another.goto("/").await?;
+    assert_eq!(another.eval(me).await?, "unauthenticated");
+    site.restart().await?;
+    browser.reload().await?;
+    assert_eq!(browser.eval(me).await?, "Mei");
+    site.kill().await?;
+    assert!(told(browser.goto("/").await).contains("ERR_CONNECTION_REFUSED"));
+    site.restart().await?;
+    browser.goto("/").await?;
+    assert_eq!(browser.eval(me).await?, "Mei");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_site_is_asked_as_an_operator_and_as_a_buyer() -> Story {
+    let site = Site::start().await?;
+    let tokens = site.buyers(2).await?;
+    let answer = site.as_buyer(&tokens[1], Method::GET, "/v1/me", None).await?;
+    assert_eq!((tokens.len(), answer.status), (2, 200));
+    let item = json!({"name": "Lamp", "price": {"amount": 100, "currency": "CNY"}});
+    let item: Value = site.admin(Method::POST, "/v1/admin/items", Some(&item)).await?;
+    item["id"].as_str().context("an item without an id")?;
+    let failure = site.admin(Method::GET, "/v1/admin/nothing", None).await.unwrap_err();
+    assert!(failure.to_string().starts_with("GET /v1/admin/nothing was answered 404"), "{failure}");
+    assert_eq!(site.as_buyer(KEY, Method::GET, "/v1/admin/items", None).await?.status, 200);
+    Ok(())
+}

@@ -1,0 +1,120 @@
+//! The real program as a process of its own, for browsers to look at: it may be stopped, killed and started again where it was.
+
+use std::path::PathBuf;
+
+use anyhow::{Context, ensure};
+use hyper::Method;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use tidegate::client::{Answer, Client};
+use tidegate::rehearse::server::Server;
+
+/// What operators sign in with.
+pub(crate) const KEY: &str = "the key of the operators";
+
+pub(crate) struct Site {
+    server: Option<Server>,
+    /// Where browsers go. Chromium keeps a `Secure` cookie from here without TLS, since no network lies between.
+    url: String,
+    demo: bool,
+    settings: Vec<(String, String)>,
+    directory: TempDir,
+}
+
+impl Site {
+    /// One without campaigns.
+    pub(crate) async fn start() -> anyhow::Result<Self> {
+        Self::start_with(false, &[]).await
+    }
+
+    /// One with the demo's campaigns.
+    pub(crate) async fn demo() -> anyhow::Result<Self> {
+        Self::start_with(true, &[]).await
+    }
+
+    /// One with settings, named as in the environment.
+    pub(crate) async fn start_with(demo: bool, settings: &[(&str, &str)]) -> anyhow::Result<Self> {
+        let mut all = vec![("TIDEGATE_REVEAL_CODES".to_owned(), "true".to_owned())];
+        all.extend(settings.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())));
+        let mut site =
+            Self { server: None, url: String::new(), demo, settings: all, directory: tempfile::tempdir()? };
+        site.run().await?;
+        Ok(site)
+    }
+
+    async fn run(&mut self) -> anyhow::Result<()> {
+        let mut settings: Vec<(&str, &str)> =
+            self.settings.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+        // Browsers come back to the port they know.
+        if let Some(address) = self.url.strip_prefix("http://") {
+            settings.push(("TIDEGATE_LISTEN", address));
+        }
+        let program = PathBuf::from(env!("CARGO_BIN_EXE_tidegate"));
+        let (data, demo) =
+            (self.directory.path().join("data"), if self.demo { "--demo" } else { "--no-demo" });
+        let server = Server::start_with(&program, &data, KEY, &settings, demo).await?;
+        server.url().clone_into(&mut self.url);
+        self.server = Some(server);
+        Ok(())
+    }
+
+    pub(crate) fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// Asks as an operator; fails unless the answer is a good one.
+    pub(crate) async fn admin(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<&Value>,
+    ) -> anyhow::Result<Value> {
+        let answer = self.as_buyer(KEY, method.clone(), path, body).await?;
+        let said = String::from_utf8_lossy(&answer.body);
+        ensure!(
+            (200..300).contains(&answer.status),
+            "{method} {path} was answered {}: {said}",
+            answer.status
+        );
+        Ok(answer.json())
+    }
+
+    /// Asks as the buyer with this token, or as nobody with an empty one.
+    pub(crate) async fn as_buyer(
+        &self,
+        token: &str,
+        method: Method,
+        path: &str,
+        body: Option<&Value>,
+    ) -> anyhow::Result<Answer> {
+        let mut client = Client::new(&self.url, Some(token))?;
+        client.send(method, path, body.map(Value::to_string), None).await
+    }
+
+    /// Tokens of new buyers.
+    pub(crate) async fn buyers(&self, count: usize) -> anyhow::Result<Vec<String>> {
+        let minted = self.admin(Method::POST, "/v1/admin/tokens", Some(&json!({"count": count}))).await?;
+        let tokens = minted["tokens"].as_array().context("no tokens")?.iter();
+        Ok(tokens.filter_map(Value::as_str).map(str::to_owned).collect())
+    }
+
+    /// An orderly stop.
+    pub(crate) async fn stop(&mut self) -> anyhow::Result<()> {
+        let stopped = self.server.take().context("it does not run")?.stop().await?;
+        ensure!(stopped, "the server did not stop cleanly");
+        Ok(())
+    }
+
+    /// Ends it as a crash would.
+    pub(crate) async fn kill(&mut self) -> anyhow::Result<()> {
+        self.server.take().context("it does not run")?.kill().await
+    }
+
+    /// Starts it again on its port and its data, after an orderly stop if it runs.
+    pub(crate) async fn restart(&mut self) -> anyhow::Result<()> {
+        if self.server.is_some() {
+            self.stop().await?;
+        }
+        self.run().await
+    }
+}
