@@ -20,6 +20,12 @@ impl Currency {
         // Only ASCII letters get in: see from_str.
         std::str::from_utf8(&self.0).unwrap_or_default()
     }
+
+    /// How many digits of an amount are behind the point.
+    pub fn digits(&self) -> u8 {
+        let known = iso_currency::Currency::from_code(self.as_str());
+        known.and_then(|currency| currency.exponent()).and_then(|digits| digits.try_into().ok()).unwrap_or(0)
+    }
 }
 
 impl FromStr for Currency {

@@ -10,12 +10,12 @@ mod deliveries;
 mod draw_shapes;
 mod draw_terms;
 mod draws;
-mod home;
 mod input;
 mod items;
 mod limits;
 mod listener;
 mod orders;
+mod pages;
 mod passes;
 mod plays;
 mod problem;
@@ -104,8 +104,8 @@ pub fn router(app: Arc<App>, config: &Config) -> Router {
     let docs: Router<Site> = SwaggerUi::new("/docs").url("/openapi.json", api).into();
     router
         .merge(docs)
-        .route("/", axum::routing::get(home::home))
-        .fallback(async || Problem::new(StatusCode::NOT_FOUND, "not_found", "There is no such address."))
+        .merge(pages::routes())
+        .fallback(pages::lost)
         .method_not_allowed_fallback(async || {
             let detail = "This address does not take this method.";
             Problem::new(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", detail)
@@ -182,13 +182,12 @@ async fn around(State(site): State<Site>, mut request: Request, next: Next) -> R
     let route = request.extensions().get::<MatchedPath>().map_or("other", MatchedPath::as_str).to_owned();
     let method = known_method(request.method());
     let docs = request.uri().path().starts_with("/docs");
-    let nonce = browser::mark(&mut request);
     let (mut response, left) = match site.limits.count(&mut request) {
         Ok(left) => (next.run(request).await, left),
         Err(refusal) => (Problem::from(refusal).into_response(), Some((0, 0))),
     };
     limits::tell(&mut response, left);
-    browser::keep_in(&mut response, nonce, docs);
+    browser::keep_in(&mut response, docs);
     let status = response.status().as_u16();
     site.app.metrics.requests.get_or_create(&RequestLabels { route, method, status }).inc();
     site.app.metrics.request_seconds.observe(started.elapsed().as_secs_f64());

@@ -29,6 +29,7 @@ mod seal;
 pub mod sms;
 pub mod watch;
 pub mod webhooks;
+pub mod window;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -62,6 +63,7 @@ pub use self::refusal::Refusal;
 use self::sms::Sms;
 use self::watch::Watchers;
 use self::webhooks::Coupons;
+use self::window::Dressed;
 use crate::chance::Secret;
 use crate::clock::Clock;
 use crate::courier::Courier;
@@ -155,6 +157,7 @@ pub struct App {
     challenges: Challenges,
     rates: Rates,
     rooms: Rooms,
+    window: Dressed,
     /// Where the admission is embedded, one buyer's orders are decided one after the other, so that a key is never used
     /// twice at once. Elsewhere the ledger sees to it.
     turns: Vec<Mutex<()>>,
@@ -212,6 +215,7 @@ impl App {
             sessions: Sessions::default(),
             rates: Rates::default(),
             rooms: Rooms::default(),
+            window: Dressed::default(),
             challenges: Challenges::new(&parts.secret, &parts.boot),
             turns: (0..TURNS).map(|_| Mutex::new(())).collect(),
             campaigns: Mutex::new(()),

@@ -1,11 +1,9 @@
 //! Browsers: sessions in a cookie beside bearer tokens, protection against forged requests, headers that keep pages in.
 
-use axum::extract::Request;
 use axum::http::{HeaderMap, HeaderValue, Method, header};
 use axum::response::Response;
 
 use super::problem::Problem;
-use crate::chance;
 use crate::ops::Refusal;
 
 /// Bound to this host, over TLS only, by the browser itself.
@@ -22,9 +20,13 @@ pub(super) fn cookie(token: Option<&str>) -> HeaderValue {
 }
 
 pub(super) fn session_cookie(headers: &HeaderMap) -> Option<&str> {
+    cookie_value(headers, COOKIE)
+}
+
+pub(super) fn cookie_value<'a>(headers: &'a HeaderMap, wanted: &str) -> Option<&'a str> {
     let cookies = headers.get_all(header::COOKIE).iter().filter_map(|value| value.to_str().ok());
     let mut pairs = cookies.flat_map(|value| value.split(';')).filter_map(|pair| pair.trim().split_once('='));
-    pairs.find(|(name, _)| *name == COOKIE).map(|(_, token)| token)
+    pairs.find(|(name, _)| *name == wanted).map(|(_, value)| value)
 }
 
 /// A browser sends its cookie with requests that other sites make it send. Those are told by where they come from.
@@ -49,36 +51,23 @@ const FOR_ANSWERS: &str = "default-src 'none'; frame-ancestors 'none'";
 /// The API docs are a page with scripts and styles of its own.
 const FOR_DOCS: &str =
     "default-src 'self'; img-src 'self' data:; style-src 'self' 'unsafe-inline'; frame-ancestors 'none'";
-
-/// What a page of ours marks its scripts and styles with: nothing else runs on it.
-#[derive(Clone, Debug)]
-pub(super) struct Nonce(pub(super) String);
-
-/// Gives a request for a page its nonce.
-pub(super) fn mark(request: &mut Request) -> Option<Nonce> {
-    let path = request.uri().path();
-    if path.starts_with("/v1/") || path.starts_with("/docs") {
-        return None;
-    }
-    let nonce = Nonce(chance::token("", &chance::secret().ok()?[..16]));
-    request.extensions_mut().insert(nonce.clone());
-    Some(nonce)
-}
+/// Pages run and load what comes from here, nothing that stands in the page itself; pictures may be the merchant's.
+const FOR_PAGES: &str = "default-src 'none'; script-src 'self'; worker-src 'self'; style-src 'self'; \
+     img-src 'self' data: https:; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
 
 /// What every answer says to a browser.
-pub(super) fn keep_in(response: &mut Response, nonce: Option<Nonce>, docs: bool) {
+pub(super) fn keep_in(response: &mut Response, docs: bool) {
     let headers = response.headers_mut();
-    let page =
-        headers.get(header::CONTENT_TYPE).is_some_and(|kind| kind.as_bytes().starts_with(b"text/html"));
-    let policy = match nonce.filter(|_| page) {
-        Some(Nonce(nonce)) => HeaderValue::from_str(&format!(
-            "default-src 'none'; script-src 'nonce-{nonce}'; style-src 'nonce-{nonce}'; img-src 'self' data:; \
-             connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
-        ))
-        .unwrap_or(HeaderValue::from_static(FOR_ANSWERS)),
-        None => HeaderValue::from_static(if docs { FOR_DOCS } else { FOR_ANSWERS }),
+    // A worker is held to what comes with its own script.
+    let page = headers.get(header::CONTENT_TYPE).is_some_and(|kind| {
+        kind.as_bytes().starts_with(b"text/html") || kind.as_bytes().starts_with(b"text/javascript")
+    });
+    let policy = match (docs, page) {
+        (true, _) => FOR_DOCS,
+        (false, true) => FOR_PAGES,
+        (false, false) => FOR_ANSWERS,
     };
-    headers.insert(header::CONTENT_SECURITY_POLICY, policy);
+    headers.insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(policy));
     headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     headers.insert(header::REFERRER_POLICY, HeaderValue::from_static("same-origin"));
     headers.insert(header::X_FRAME_OPTIONS, HeaderValue::from_static("DENY"));

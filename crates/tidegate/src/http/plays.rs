@@ -155,26 +155,26 @@ async fn show(
 /// Where goods go. Every line is plain text.
 #[derive(Debug, Deserialize, Serialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-struct AddressInput {
+pub(super) struct AddressInput {
     #[schema(example = "Li Lei")]
-    name: String,
+    pub(super) name: String,
     #[schema(example = "+8613800138000")]
-    phone: String,
+    pub(super) phone: String,
     /// As on a letter, the street first.
     #[schema(example = json!(["88 Century Avenue", "Pudong, Shanghai"]))]
-    lines: Vec<String>,
+    pub(super) lines: Vec<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(example = "200120")]
-    postcode: Option<String>,
+    pub(super) postcode: Option<String>,
     /// Two letters, ISO 3166.
     #[schema(example = "CN")]
-    country: String,
+    pub(super) country: String,
 }
 
 const MAX_LINES: usize = 5;
 
 impl AddressInput {
-    fn check(mut self) -> Result<String, Problem> {
+    pub(super) fn check(mut self) -> Result<String, Problem> {
         let mut checks = Checks::default();
         let mut plain = |field: &str, value: &mut String, least: usize, most: usize| {
             *value = value.trim().to_owned();

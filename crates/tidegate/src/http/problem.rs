@@ -47,6 +47,14 @@ impl Problem {
         Self { errors, ..Self::new(status, "validation_failed", "Some fields are not valid.") }
     }
 
+    pub(super) fn errors(&self) -> &BTreeMap<String, String> {
+        &self.errors
+    }
+
+    pub(super) fn status(&self) -> StatusCode {
+        StatusCode::from_u16(self.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
+    }
+
     pub(super) fn code(&self) -> &'static str {
         self.code
     }
@@ -91,7 +99,7 @@ impl From<tidegate_store::ledger::LedgerError> for Problem {
 
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
-        let status = StatusCode::from_u16(self.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        let status = self.status();
         let body = serde_json::to_vec(&self).unwrap_or_default();
         let mut response = (status, body).into_response();
         let headers = response.headers_mut();

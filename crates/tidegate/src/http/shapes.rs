@@ -94,6 +94,9 @@ pub(super) struct SaleShape {
     /// `upcoming`, `live`, `paused`, `sold_out` or `ended`.
     state: &'static str,
     stock_left: u32,
+    /// When sold out: units in unpaid orders, which may return.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    unpaid: Option<u32>,
     per_user_limit: u32,
     pay_within_s: u32,
     protect: ProtectShape,
@@ -109,7 +112,7 @@ pub(super) struct SaleShape {
 
 impl SaleShape {
     pub(super) fn of(app: &App, view: SaleView) -> Self {
-        let SaleView { sale, terms, item, phase, left } = view;
+        let SaleView { sale, terms, item, phase, left, unpaid } = view;
         let shuffle = app.shuffle_of(&sale);
         Self {
             id: app.print(sale.id),
@@ -119,6 +122,7 @@ impl SaleShape {
             ends_at: sale.window.ends_at.to_string(),
             state: phase.as_str(),
             stock_left: left,
+            unpaid,
             per_user_limit: sale.per_user_limit,
             pay_within_s: terms.pay_within_s,
             protect: (&sale.protect).into(),

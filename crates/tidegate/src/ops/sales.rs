@@ -28,6 +28,8 @@ pub struct SaleView {
     pub item: Item,
     pub phase: Phase,
     pub left: u32,
+    /// Units that unpaid orders hold and that may return, where all are taken.
+    pub unpaid: Option<u32>,
 }
 
 /// A sale as operators see it.
@@ -165,7 +167,11 @@ impl App {
     async fn view(&self, sale: Campaign, left: u32) -> Result<Option<SaleView>, Refusal> {
         let Some(phase) = sale.phase(self.now(), left) else { return Ok(None) };
         let Some(terms) = sale.sale().copied() else { return Ok(None) };
-        Ok(Some(SaleView { item: self.item(terms.item).await?, sale, terms, phase, left }))
+        let unpaid = match phase {
+            Phase::SoldOut => self.ledger.tally(sale.id).await?.map(|tally| tally.awaiting_payment),
+            _ => None,
+        };
+        Ok(Some(SaleView { item: self.item(terms.item).await?, sale, terms, phase, left, unpaid }))
     }
 
     pub async fn all_sales(&self, page: Page) -> Result<Vec<OperatedSale>, Refusal> {
