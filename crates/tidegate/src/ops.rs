@@ -15,6 +15,7 @@ pub mod draws;
 pub mod envelope;
 pub mod events;
 pub mod items;
+pub mod live;
 mod merchant;
 pub mod orders;
 pub mod passes;
@@ -53,6 +54,7 @@ use self::buyers::Sessions;
 use self::challenges::Challenges;
 use self::cluster::Duties;
 use self::deliveries::{DeliveryRules, Lines};
+use self::live::Live;
 pub use self::merchant::Merchant;
 use self::payments::Provider;
 use self::queue::Rooms;
@@ -155,6 +157,7 @@ pub struct App {
     challenges: Challenges,
     rates: Rates,
     rooms: Rooms,
+    live: Live,
     /// Where the admission is embedded, one buyer's orders are decided one after the other, so that a key is never used
     /// twice at once. Elsewhere the ledger sees to it.
     turns: Vec<Mutex<()>>,
@@ -212,6 +215,7 @@ impl App {
             sessions: Sessions::default(),
             rates: Rates::default(),
             rooms: Rooms::default(),
+            live: Live::default(),
             challenges: Challenges::new(&parts.secret, &parts.boot),
             turns: (0..TURNS).map(|_| Mutex::new(())).collect(),
             campaigns: Mutex::new(()),
