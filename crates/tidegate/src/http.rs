@@ -14,6 +14,8 @@ mod input;
 mod items;
 mod limits;
 mod listener;
+mod live;
+mod live_shapes;
 mod orders;
 mod pages;
 mod passes;
@@ -80,7 +82,7 @@ pub struct Site {
         (name = "operators", description = "What operators call, with the admin key as bearer token"),
         (name = "system", description = "What machines call"),
     ),
-    components(schemas(Problem))
+    components(schemas(Problem, live_shapes::LiveShape))
 )]
 struct Api;
 
@@ -139,6 +141,7 @@ fn api() -> OpenApiRouter<Site> {
         .merge(admin_draws::routes())
         .merge(deliveries::routes())
         .merge(webhooks::routes())
+        .merge(live::routes())
         .merge(system::routes())
 }
 

@@ -21,6 +21,7 @@ pub mod demo;
 pub mod embedded;
 pub mod health;
 pub mod http;
+pub mod latency;
 pub mod metrics;
 pub mod ops;
 mod parts;

@@ -15,6 +15,7 @@ pub mod draws;
 pub mod envelope;
 pub mod events;
 pub mod items;
+pub mod live;
 mod merchant;
 pub mod orders;
 pub mod passes;
@@ -54,6 +55,7 @@ use self::buyers::Sessions;
 use self::challenges::Challenges;
 use self::cluster::Duties;
 use self::deliveries::{DeliveryRules, Lines};
+use self::live::Live;
 pub use self::merchant::Merchant;
 use self::payments::Provider;
 use self::queue::Rooms;
@@ -158,6 +160,7 @@ pub struct App {
     rates: Rates,
     rooms: Rooms,
     window: Dressed,
+    live: Live,
     /// Where the admission is embedded, one buyer's orders are decided one after the other, so that a key is never used
     /// twice at once. Elsewhere the ledger sees to it.
     turns: Vec<Mutex<()>>,
@@ -216,6 +219,7 @@ impl App {
             rates: Rates::default(),
             rooms: Rooms::default(),
             window: Dressed::default(),
+            live: Live::default(),
             challenges: Challenges::new(&parts.secret, &parts.boot),
             turns: (0..TURNS).map(|_| Mutex::new(())).collect(),
             campaigns: Mutex::new(()),

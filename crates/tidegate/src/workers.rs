@@ -1,4 +1,5 @@
-//! What happens without anyone asking: expiry, opening and closing, following the stock log, refunds, deliveries, housekeeping.
+//! What happens without anyone asking: expiry, opening and closing, following the stock log, refunds, deliveries, figures,
+//! housekeeping.
 //!
 //! What always holds: a worker that fails says so and tries again; none of them keeps state of its own.
 
@@ -35,6 +36,7 @@ pub fn start(app: &Arc<App>) {
     repeat(app, "expiry", expiry);
     repeat(app, "following the stock log", follow);
     repeat(app, "probing the ledger", probe);
+    repeat(app, "sampling the figures", figures);
     // One node does these, and another within seconds if it dies.
     repeat_alone(app, "opening and closing", times);
     repeat_alone(app, "refunds", refunds);
@@ -171,6 +173,11 @@ async fn probe(app: Arc<App>) -> Result<Duration, LedgerError> {
     }
     app.tidy();
     Ok(PROBE_EVERY)
+}
+
+/// Every second, at its beginning.
+async fn figures(app: Arc<App>) -> Result<Duration, LedgerError> {
+    app.sample_live().await
 }
 
 async fn housekeeping(app: Arc<App>) -> Result<Duration, LedgerError> {

@@ -1,5 +1,7 @@
 //! Orders, as their buyers see them.
 
+use std::time::Instant;
+
 use axum::Json;
 use axum::body::Body;
 use axum::extract::State;
@@ -19,6 +21,7 @@ use super::problem::Problem;
 use super::shapes::{OrderShape, PageShape};
 use super::terms::Checks;
 use crate::ops::Refusal;
+use crate::ops::live::Attempted;
 use crate::ops::orders::Placed;
 
 pub(super) fn routes() -> OpenApiRouter<Site> {
@@ -62,13 +65,15 @@ async fn place(
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, Problem> {
+    let started = Instant::now();
     let outcome = try_place(&site, id, &headers, body).await;
-    let counted = match &outcome {
-        Ok(Placed { replayed: true, .. }) => "replayed",
-        Ok(_) => "accepted",
-        Err(problem) => problem.code(),
+    let (counted, attempted) = match &outcome {
+        Ok(Placed { replayed: true, .. }) => ("replayed", Attempted::Replayed),
+        Ok(_) => ("accepted", Attempted::Accepted),
+        Err(problem) => (problem.code(), Attempted::Refused(problem.code())),
     };
     site.app.metrics.order(counted);
+    site.app.attempted(id, attempted, started.elapsed());
     let Placed { order, replayed } = outcome?;
     let status = if order.state == OrderState::Queued { StatusCode::ACCEPTED } else { StatusCode::CREATED };
     let shape = OrderShape::of(&site.app, &order);

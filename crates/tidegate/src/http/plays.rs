@@ -1,5 +1,7 @@
 //! Plays, as their players see them.
 
+use std::time::Instant;
+
 use axum::Json;
 use axum::body::Body;
 use axum::extract::State;
@@ -20,6 +22,7 @@ use super::problem::Problem;
 use super::shapes::PageShape;
 use super::terms::Checks;
 use crate::ops::Refusal;
+use crate::ops::live::Attempted;
 use crate::ops::plays::{PlayView, Played};
 
 pub(super) fn routes() -> OpenApiRouter<Site> {
@@ -75,14 +78,17 @@ async fn play(
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, Problem> {
+    let started = Instant::now();
     let outcome = try_play(&site, id.campaign(), &headers, body).await;
-    site.app.metrics.play(match &outcome {
-        Ok(Played { replayed: true, .. }) => "replayed",
-        Ok(Played { play, .. }) if play.play.state == PlayState::Queued => "queued",
-        Ok(Played { play, .. }) if play.play.prize.is_some() => "won",
-        Ok(_) => "lost",
-        Err(problem) => problem.code(),
-    });
+    let (counted, attempted) = match &outcome {
+        Ok(Played { replayed: true, .. }) => ("replayed", Attempted::Replayed),
+        Ok(Played { play, .. }) if play.play.state == PlayState::Queued => ("queued", Attempted::Accepted),
+        Ok(Played { play, .. }) if play.play.prize.is_some() => ("won", Attempted::Accepted),
+        Ok(_) => ("lost", Attempted::Accepted),
+        Err(problem) => (problem.code(), Attempted::Refused(problem.code())),
+    };
+    site.app.metrics.play(counted);
+    site.app.attempted(id.campaign(), attempted, started.elapsed());
     let Played { play, replayed } = outcome?;
     let queued = play.play.state == PlayState::Queued;
     let status = if queued { StatusCode::ACCEPTED } else { StatusCode::CREATED };

@@ -73,7 +73,7 @@ impl App {
     }
 
     /// Units the gate has too many, or too few; `None` while something is on its way.
-    async fn quiet_drift(&self, id: CampaignId) -> Result<Option<i64>, LedgerError> {
+    pub(super) async fn quiet_drift(&self, id: CampaignId) -> Result<Option<i64>, LedgerError> {
         let Ok(before) = self.admission.standing(id).await else { return Ok(None) };
         let Some(figures) = before.figures.filter(|_| before.queued == 0) else { return Ok(None) };
         let behind = !self.ledger.stock_log(id, figures.applied, 1).await?.is_empty();

@@ -59,8 +59,9 @@ impl App {
         }
         let answered = self.answered(user, sale, answer).await?;
         let granted = self.grant_pass(user, sale).await;
-        if granted.is_err() {
-            self.give_answer_back(answered).await;
+        match granted {
+            Ok(_) => self.pass_issued(sale.id),
+            Err(_) => self.give_answer_back(answered).await,
         }
         granted
     }

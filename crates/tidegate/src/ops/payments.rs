@@ -76,6 +76,7 @@ impl App {
             Settlement::NoSuchOrder => Err(Rejection::NotFound.into()),
             Settlement::Paid(order) => {
                 self.metrics.order("paid");
+                self.order_paid(order.campaign);
                 self.watchers.changed(id);
                 Ok(order)
             }

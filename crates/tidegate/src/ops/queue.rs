@@ -205,8 +205,9 @@ impl App {
         }
         let answered = self.answered(user, sale, answer).await?;
         let kept = self.ledger.keep_place(sale.id, user, now).await;
-        if kept.is_err() {
-            self.give_answer_back(answered).await;
+        match kept {
+            Ok(()) => self.place_taken(sale.id),
+            Err(_) => self.give_answer_back(answered).await,
         }
         Ok(kept?)
     }
@@ -285,6 +286,17 @@ impl App {
         let pass = self.grant_pass(user, sale).await?;
         // Whoever asks twice at once is shown the same one.
         Ok(room.lock().passes.entry(user).or_insert(pass).clone())
+    }
+
+    /// How many wait to be let in. Nobody is asked to come back for this: a room that cannot be looked into is empty.
+    pub(super) async fn waiting_in(&self, sale: &Campaign) -> usize {
+        if sale.protect.admit_per_s.is_none() {
+            return 0;
+        }
+        match self.admission.cluster() {
+            Some(cluster) => cluster.room(sale.id).waiting().await.unwrap_or(0),
+            None => self.rooms.find(sale.id).map_or(0, |room| room.lock().room.waiting()),
+        }
     }
 
     /// Lets in whoever is due, in every running sale with a waiting room.

@@ -155,6 +155,30 @@ impl SqlLedger {
         .await
     }
 
+    /// Units of one campaign's unpaid orders that are due by each of these moments, the last of which is the latest.
+    ///
+    /// Read from the index of deadlines, from its front: the plus keeps the planner from the campaign's own index, which has
+    /// its paid orders, too.
+    pub async fn units_due(&self, campaign: CampaignId, by: [Moment; 3]) -> Result<[u64; 3], LedgerError> {
+        self.scan(move |connection| {
+            connection
+                .prepare_cached(
+                    "SELECT coalesce(sum(CASE WHEN pay_by <= ?2 THEN units ELSE 0 END), 0),
+                            coalesce(sum(CASE WHEN pay_by <= ?3 THEN units ELSE 0 END), 0), coalesce(sum(units), 0)
+                     FROM (SELECT pay_by, 1 + length(slots) - length(replace(slots, ',', '')) AS units FROM orders
+                           WHERE state = 'awaiting_payment' AND pay_by <= ?4 AND +campaign = ?1) AS due",
+                )?
+                .query_row(
+                    params![sql(campaign.raw()), by[0].millis(), by[1].millis(), by[2].millis()],
+                    |row| {
+                        let units = |at| row.get(at).map(i64::cast_unsigned);
+                        Ok([units(0)?, units(1)?, units(2)?])
+                    },
+                )
+        })
+        .await
+    }
+
     /// Everybody's orders, newest first.
     pub async fn orders(&self, filter: OrderFilter, page: Page) -> Result<Vec<Order>, LedgerError> {
         let of_one = select_orders!(

@@ -1,0 +1,150 @@
+//! The figures of running campaigns as server-sent events, for operators.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::sse::{Event, KeepAlive, Sse};
+use futures_util::Stream;
+use futures_util::stream::unfold;
+use serde::Deserialize;
+use tidegate_core::{CampaignId, DrawId};
+use tokio::sync::OwnedSemaphorePermit;
+use tokio::time::{Interval, MissedTickBehavior};
+use utoipa::IntoParams;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use super::Site;
+use super::input::{Asked, Operator};
+use super::live_shapes::{LiveShape, OverviewShape};
+use super::problem::Problem;
+use super::terms::Checks;
+use crate::ops::{App, Refusal};
+
+/// A client keeps its stream no longer than this; browsers come back by themselves.
+const LONGEST: Duration = Duration::from_secs(30 * 60);
+const HEARTBEAT: Duration = Duration::from_secs(10);
+const EVERY: Duration = Duration::from_secs(1);
+
+pub(super) fn routes() -> OpenApiRouter<Site> {
+    OpenApiRouter::new().routes(routes!(live))
+}
+
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(deny_unknown_fields)]
+struct LiveQuery {
+    /// All figures of this sale instead of everything in short.
+    sale_id: Option<String>,
+    /// All figures of this draw instead of everything in short.
+    draw_id: Option<String>,
+    /// Whether its figures since the start come with every event.
+    #[param(value_type = Option<bool>)]
+    series: Option<String>,
+}
+
+/// What a stream tells of.
+#[derive(Clone, Copy, Debug)]
+enum About {
+    All,
+    One { id: CampaignId, series: bool },
+}
+
+impl LiveQuery {
+    fn check(&self, app: &App) -> Result<About, Problem> {
+        let mut checks = Checks::default();
+        let sale = self.sale_id.as_deref().map(|text| app.parse::<CampaignId>(text));
+        let draw = self.draw_id.as_deref().map(|text| app.parse::<DrawId>(text).map(DrawId::campaign));
+        if sale == Some(None) {
+            checks.wrong("sale_id", "is not the id of a sale");
+        }
+        if draw == Some(None) {
+            checks.wrong("draw_id", "is not the id of a draw");
+        }
+        if sale.is_some() && draw.is_some() {
+            checks.wrong("draw_id", "cannot be given together with sale_id");
+        }
+        let series = self.series.as_deref().unwrap_or("false").parse();
+        if series.is_err() {
+            checks.wrong("series", "must be true or false");
+        }
+        let id = sale.or(draw).flatten();
+        checks.done(Some(id.map_or(About::All, |id| About::One { id, series: series.unwrap_or(false) })))
+    }
+}
+
+/// The figures now and every second, as events named `live`: all running campaigns in short, or one with everything.
+#[utoipa::path(get, path = "/v1/admin/live", tag = "operators", params(LiveQuery), security(("bearer" = [])),
+    responses((status = 200, content_type = "text/event-stream", body = OverviewShape,
+               description = "`LiveShape` where one campaign was asked for"),
+              (status = 401, body = Problem), (status = 404, body = Problem), (status = 422, body = Problem),
+              (status = 503, body = Problem)))]
+async fn live(
+    State(site): State<Site>,
+    _: Operator,
+    Asked(query): Asked<LiveQuery>,
+) -> Result<Sse<impl Stream<Item = Result<Event, Infallible>>>, Problem> {
+    let about = query.check(&site.app)?;
+    if let About::One { id, .. } = about {
+        site.app.live(id).await?;
+    }
+    let too_many = || {
+        let detail = "Too many streams of figures are open; close one.";
+        Problem::new(StatusCode::SERVICE_UNAVAILABLE, "busy", detail)
+    };
+    let place = site.app.watch_live().ok_or_else(too_many)?;
+    site.app.metrics.streams.inc();
+    let mut ticks = tokio::time::interval(EVERY);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let until = tokio::time::Instant::now() + LONGEST;
+    let board = Board { app: site.app, about, ticks, until, _place: place };
+    let events = unfold(board, |mut board| async move { board.next().await.map(|event| (Ok(event), board)) });
+    Ok(Sse::new(events).keep_alive(KeepAlive::new().interval(HEARTBEAT)))
+}
+
+/// One stream of figures.
+struct Board {
+    app: Arc<App>,
+    about: About,
+    ticks: Interval,
+    until: tokio::time::Instant,
+    _place: OwnedSemaphorePermit,
+}
+
+impl Board {
+    async fn next(&mut self) -> Option<Event> {
+        loop {
+            tokio::select! {
+                // A server that stops tells nothing more.
+                biased;
+                () = self.app.closed() => return None,
+                () = tokio::time::sleep_until(self.until) => return None,
+                _ = self.ticks.tick() => {}
+            }
+            // In a second in which the ledger does not answer nothing is told; the next may be better.
+            if let Ok(event) = self.event().await {
+                return Some(event);
+            }
+        }
+    }
+
+    async fn event(&self) -> Result<Event, Refusal> {
+        let event = Event::default().event("live");
+        let told = match self.about {
+            About::All => event.json_data(OverviewShape::of(&self.app, self.app.live_overview().await?)),
+            About::One { id, series } => {
+                event.json_data(LiveShape::of(&self.app, &self.app.live(id).await?, series))
+            }
+        };
+        told.map_err(|error| Refusal::Unavailable(error.to_string()))
+    }
+}
+
+impl Drop for Board {
+    fn drop(&mut self) {
+        self.app.metrics.streams.dec();
+    }
+}
