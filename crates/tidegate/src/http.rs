@@ -4,6 +4,7 @@ mod accounts;
 mod admin_draws;
 mod admin_orders;
 mod admin_sales;
+mod api_keys;
 mod attempt;
 mod browser;
 mod deliveries;
@@ -15,6 +16,7 @@ mod input;
 mod items;
 mod limits;
 mod listener;
+mod operators;
 mod orders;
 mod passes;
 mod plays;
@@ -77,7 +79,8 @@ pub struct Site {
     ),
     tags(
         (name = "buyers", description = "What buyers call, with their bearer token"),
-        (name = "operators", description = "What operators call, with the admin key as bearer token"),
+        (name = "operators", description = "What operators call, with the admin key, an API key or their console's token as bearer token. Viewers may look, \
+                                           operators may change things, admins decide who the others are"),
         (name = "system", description = "What machines call"),
     ),
     components(schemas(Problem))
@@ -139,6 +142,8 @@ fn api() -> OpenApiRouter<Site> {
         .merge(admin_draws::routes())
         .merge(deliveries::routes())
         .merge(webhooks::routes())
+        .merge(operators::routes())
+        .merge(api_keys::routes())
         .merge(system::routes())
 }
 
