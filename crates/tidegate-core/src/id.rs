@@ -43,6 +43,10 @@ id! {
     DeliveryId
     /// A webhook.
     WebhookId
+    /// An operator's account.
+    OperatorId
+    /// A key with which a machine acts as an operator.
+    ApiKeyId
 }
 
 impl ClaimId {

@@ -21,6 +21,7 @@ pub mod prize_stock;
 pub mod proof;
 pub mod public_id;
 pub mod rejection;
+pub mod role;
 pub mod slot;
 pub mod stock_log;
 pub mod waiting;
@@ -30,7 +31,10 @@ pub use campaign::{Campaign, CampaignState, Kind, Phase, Protect, Sale, Window};
 pub use claim::{Claim, ClaimRequest, Granted, IdempotencyKey, Wanted};
 pub use delivery::{DeliveryState, WaitsFor};
 pub use draw::{Draw, Prize, PrizeNumber};
-pub use id::{CampaignId, ClaimId, DeliveryId, DrawId, IdSource, ItemId, OrderId, PlayId, UserId, WebhookId};
+pub use id::{
+    ApiKeyId, CampaignId, ClaimId, DeliveryId, DrawId, IdSource, ItemId, OperatorId, OrderId, PlayId, UserId,
+    WebhookId,
+};
 pub use item::Item;
 pub use moment::Moment;
 pub use money::{Currency, Money};
@@ -40,5 +44,6 @@ pub use play::{Play, PlayState};
 pub use pool::{Pool, Seed};
 pub use prize_stock::{PrizeSeed, PrizeStock};
 pub use rejection::Rejection;
+pub use role::Role;
 pub use slot::{Slot, Slots};
 pub use stock_log::{StockChange, StockEntry};

@@ -8,7 +8,9 @@ use std::hash::Hasher;
 
 use siphasher::sip::SipHasher24;
 
-use crate::{CampaignId, DeliveryId, DrawId, ItemId, OrderId, PlayId, UserId, WebhookId};
+use crate::{
+    ApiKeyId, CampaignId, DeliveryId, DrawId, ItemId, OperatorId, OrderId, PlayId, UserId, WebhookId,
+};
 
 const ALPHABET: &[u8; 32] = b"0123456789ABCDEFGHJKMNPQRSTVWXYZ";
 const LENGTH: usize = 13;
@@ -83,6 +85,8 @@ pub struct PublicIds {
     play: Permutation,
     delivery: Permutation,
     webhook: Permutation,
+    operator: Permutation,
+    api_key: Permutation,
 }
 
 macro_rules! kinds {
@@ -112,7 +116,7 @@ pub trait Public: Copy {
 
 kinds! {
     user UserId item ItemId campaign CampaignId order OrderId draw DrawId play PlayId delivery DeliveryId
-    webhook WebhookId
+    webhook WebhookId operator OperatorId api_key ApiKeyId
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ use tidegate_core::{
     Protect, Sale, Shown, UserId, Wanted, Window,
 };
 
-use crate::ledger::Ledger;
+use crate::ledger::{Actor, Ledger};
 
 /// A moment in the middle of every sample's window.
 pub const NOW: Moment = Moment::from_millis(1_800_000_000_000);
@@ -62,8 +62,8 @@ pub fn campaign(stock: u32, per_user_limit: u32) -> Campaign {
 /// Puts a live sale of `stock` units, one each, into a ledger.
 pub async fn open_sale<L: Ledger>(ledger: &L, stock: u32) {
     for made in [
-        ledger.create_item(item(), None).await,
-        ledger.create_campaign(campaign(stock, 1), vec![], None).await,
+        ledger.create_item(item(), Actor::Operator(None), None).await,
+        ledger.create_campaign(campaign(stock, 1), vec![], Actor::Operator(None), None).await,
     ] {
         assert!(made.is_ok(), "a sale is made: {made:?}");
     }

@@ -37,9 +37,10 @@ pub enum LedgerError {
 }
 
 /// Who did it, for the outbox and the audit log.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Actor {
-    Operator,
+    /// The operator of this name; without one, whoever has the admin key.
+    Operator(Option<Arc<str>>),
     Buyer(UserId),
     /// A deadline or a window.
     Clock,
@@ -48,7 +49,8 @@ pub enum Actor {
 impl fmt::Display for Actor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Operator => f.write_str("operator"),
+            Self::Operator(None) => f.write_str("operator"),
+            Self::Operator(Some(name)) => write!(f, "operator:{name}"),
             Self::Buyer(user) => write!(f, "buyer:{}", user.raw()),
             Self::Clock => f.write_str("clock"),
         }
@@ -209,6 +211,7 @@ pub trait Ledger: Records {
     fn create_item(
         &self,
         item: Item,
+        by: Actor,
         remember: Option<Remember>,
     ) -> impl Future<Output = Result<(), LedgerError>> + Send;
 
@@ -217,6 +220,7 @@ pub trait Ledger: Records {
         &self,
         campaign: Campaign,
         codes: Vec<Vec<String>>,
+        by: Actor,
         remember: Option<Remember>,
     ) -> impl Future<Output = Result<(), LedgerError>> + Send;
 
@@ -246,6 +250,7 @@ pub trait Ledger: Records {
         &self,
         campaign: CampaignId,
         units: u32,
+        by: Actor,
         now: Moment,
         remember: Option<Remember>,
     ) -> impl Future<Output = Result<Option<Campaign>, LedgerError>> + Send;
@@ -255,6 +260,7 @@ pub trait Ledger: Records {
         &self,
         campaign: CampaignId,
         withdrawal: Withdrawal,
+        by: Actor,
         now: Moment,
         remember: Option<Remember>,
     ) -> impl Future<Output = Result<Option<Campaign>, LedgerError>> + Send;

@@ -11,7 +11,7 @@ use tidegate_core::WebhookId;
 use tidegate_store::conformance::{CAMPAIGN, NOW, campaign, claim, item};
 use tidegate_store::data_dir::{DataDir, DataDirError};
 use tidegate_store::ledger::sql::{Observer, SqlLedger, SqliteOptions, Tried, Unobserved, Webhook};
-use tidegate_store::ledger::{Ledger, LedgerError, Recorded, Records, Target};
+use tidegate_store::ledger::{Actor, Ledger, LedgerError, Recorded, Records, Target};
 
 fn options(directory: &Path) -> SqliteOptions {
     SqliteOptions { path: directory.join("ledger.db"), readers: 1, cache_mb: 4, max_mb: None }
@@ -33,8 +33,11 @@ async fn a_full_disk_fails_cleanly_and_reads_go_on() {
     let troubles = Troubles::default();
     let small = SqliteOptions { max_mb: Some(1), ..options(directory.path()) };
     let ledger = SqlLedger::open(&small, Box::new(troubles.clone())).unwrap();
-    ledger.create_item(item(), None).await.unwrap();
-    ledger.create_campaign(campaign(1_000_000, 1_000_000), vec![], None).await.unwrap();
+    ledger.create_item(item(), Actor::Operator(None), None).await.unwrap();
+    ledger
+        .create_campaign(campaign(1_000_000, 1_000_000), vec![], Actor::Operator(None), None)
+        .await
+        .unwrap();
     let mut recorded = 0_u32;
     let error = loop {
         let claims = (1..=500).map(|n| Arc::new(claim((recorded + n).into(), 1, &[recorded + n]))).collect();
@@ -54,8 +57,8 @@ async fn a_full_disk_fails_cleanly_and_reads_go_on() {
 async fn the_tables_themselves_refuse_to_oversell() {
     let directory = tempfile::tempdir().unwrap();
     let ledger = SqlLedger::open(&options(directory.path()), Box::new(Unobserved)).unwrap();
-    ledger.create_item(item(), None).await.unwrap();
-    ledger.create_campaign(campaign(2, 1), vec![], None).await.unwrap();
+    ledger.create_item(item(), Actor::Operator(None), None).await.unwrap();
+    ledger.create_campaign(campaign(2, 1), vec![], Actor::Operator(None), None).await.unwrap();
     ledger.record(1, vec![Arc::new(claim(1, 1, &[1]))], NOW).await.unwrap();
     drop(ledger);
     let raw = rusqlite::Connection::open(directory.path().join("ledger.db")).unwrap();
@@ -77,8 +80,8 @@ async fn the_tables_themselves_refuse_to_oversell() {
 async fn the_audit_finds_what_is_wrong() {
     let directory = tempfile::tempdir().unwrap();
     let ledger = SqlLedger::open(&options(directory.path()), Box::new(Unobserved)).unwrap();
-    ledger.create_item(item(), None).await.unwrap();
-    ledger.create_campaign(campaign(5, 2), vec![], None).await.unwrap();
+    ledger.create_item(item(), Actor::Operator(None), None).await.unwrap();
+    ledger.create_campaign(campaign(5, 2), vec![], Actor::Operator(None), None).await.unwrap();
     ledger.record(1, vec![Arc::new(claim(1, 1, &[1])), Arc::new(claim(2, 2, &[2]))], NOW).await.unwrap();
     assert!(ledger.audit(CAMPAIGN).await.unwrap().unwrap().violations.is_empty());
     let raw = rusqlite::Connection::open(directory.path().join("ledger.db")).unwrap();
@@ -189,9 +192,9 @@ async fn events_go_one_after_the_other_in_their_lane_and_are_forgotten_in_the_en
         created_at: NOW,
         updated_at: NOW,
     };
-    ledger.create_webhook(webhook, None).await.unwrap();
-    ledger.create_item(item(), None).await.unwrap();
-    ledger.update_item(item()).await.unwrap();
+    ledger.create_webhook(webhook, Actor::Operator(None), None).await.unwrap();
+    ledger.create_item(item(), Actor::Operator(None), None).await.unwrap();
+    ledger.update_item(item(), Actor::Operator(None)).await.unwrap();
     assert!(ledger.is_fan_out_due().await.unwrap());
     assert_eq!(
         ledger.fan_out(NOW, 10).await.unwrap(),
@@ -207,7 +210,7 @@ async fn events_go_one_after_the_other_in_their_lane_and_are_forgotten_in_the_en
     let later = NOW + Duration::from_secs(60);
     let failed = Tried::Failed { error: "500".into(), due_at: later };
     ledger.delivery_tried(first[0].clone(), failed, NOW).await.unwrap();
-    ledger.update_item(item()).await.unwrap();
+    ledger.update_item(item(), Actor::Operator(None)).await.unwrap();
     ledger.fan_out(NOW, 10).await.unwrap();
     assert!(
         !ledger.is_due(target, NOW + Duration::from_secs(59)).await.unwrap(),

@@ -62,7 +62,7 @@ async fn many_nodes_record_expire_and_cancel_at_once_and_every_unit_is_held_once
             for batch in all.chunks(40 + node * 17) {
                 ledger.record_unplaced(batch.to_vec(), NOW).await.unwrap();
                 for id in batch.iter().step_by(3) {
-                    let _ = ledger.cancel(id.order(), Actor::Operator, NOW).await.unwrap();
+                    let _ = ledger.cancel(id.order(), Actor::Operator(None), NOW).await.unwrap();
                 }
                 ledger.expire_due(NOW + Duration::from_secs(3600), 10).await.unwrap();
             }
@@ -86,7 +86,15 @@ async fn a_play_is_taken_only_as_its_seat_deals_it() {
     let ledger = ledger(&server).await;
     let kind = Kind::Draw(Arc::new(conformance::draws::draw()));
     let codes = vec![vec![], (1..=20).map(|number| format!("CODE-{number}")).collect()];
-    ledger.create_campaign(Campaign { kind, ..conformance::campaign(40, 40) }, codes, None).await.unwrap();
+    ledger
+        .create_campaign(
+            Campaign { kind, ..conformance::campaign(40, 40) },
+            codes,
+            Actor::Operator(None),
+            None,
+        )
+        .await
+        .unwrap();
     let dealt = conformance::draws::play(&ledger, 1..=21).await;
     // A gate that has lost its mind gives everybody the first prize.
     let mut mad = dealt.clone();

@@ -10,7 +10,7 @@ use tidegate_store::intake::Intake;
 use tidegate_store::intake::journal::disk::RealDisk;
 use tidegate_store::intake::journal::{self, Journal, JournalOptions, Written};
 use tidegate_store::ledger::sql::{SqlLedger, SqliteOptions, Unobserved};
-use tidegate_store::ledger::{Ledger, LedgerError, Recorded};
+use tidegate_store::ledger::{Actor, Ledger, LedgerError, Recorded};
 use tidegate_store::recorder::{self, Listener};
 
 struct Silent;
@@ -39,8 +39,8 @@ async fn a_poisoned_claim_is_set_aside_and_the_others_go_on() {
     let path = directory.path().join("ledger.db");
     let options = SqliteOptions { path: path.clone(), readers: 2, cache_mb: 4, max_mb: None };
     let ledger = Arc::new(SqlLedger::open(&options, Box::new(Unobserved)).unwrap());
-    ledger.create_item(item(), None).await.unwrap();
-    ledger.create_campaign(campaign(10, 5), vec![], None).await.unwrap();
+    ledger.create_item(item(), Actor::Operator(None), None).await.unwrap();
+    ledger.create_campaign(campaign(10, 5), vec![], Actor::Operator(None), None).await.unwrap();
     // The ledger will not take an active order with the number 3, whatever is tried.
     let raw = rusqlite::Connection::open(&path).unwrap();
     raw.execute_batch(

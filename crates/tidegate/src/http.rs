@@ -4,6 +4,7 @@ mod accounts;
 mod admin_draws;
 mod admin_orders;
 mod admin_sales;
+mod api_keys;
 mod attempt;
 mod browser;
 mod deliveries;
@@ -16,6 +17,7 @@ mod limits;
 mod listener;
 mod live;
 mod live_shapes;
+mod operators;
 mod orders;
 mod pages;
 mod passes;
@@ -79,7 +81,8 @@ pub struct Site {
     ),
     tags(
         (name = "buyers", description = "What buyers call, with their bearer token"),
-        (name = "operators", description = "What operators call, with the admin key as bearer token"),
+        (name = "operators", description = "What operators call, with the admin key, an API key or their console's token as bearer token. Viewers may look, \
+                                           operators may change things, admins decide who the others are"),
         (name = "system", description = "What machines call"),
     ),
     components(schemas(Problem, live_shapes::LiveShape))
@@ -142,6 +145,8 @@ fn api() -> OpenApiRouter<Site> {
         .merge(deliveries::routes())
         .merge(webhooks::routes())
         .merge(live::routes())
+        .merge(operators::routes())
+        .merge(api_keys::routes())
         .merge(system::routes())
 }
 

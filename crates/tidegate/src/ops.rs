@@ -17,6 +17,7 @@ pub mod events;
 pub mod items;
 pub mod live;
 mod merchant;
+pub mod operators;
 pub mod orders;
 pub mod passes;
 pub mod payments;
@@ -54,9 +55,11 @@ use self::book::Book;
 use self::buyers::Sessions;
 use self::challenges::Challenges;
 use self::cluster::Duties;
+pub use self::cluster::Node;
 use self::deliveries::{DeliveryRules, Lines};
 use self::live::Live;
 pub use self::merchant::Merchant;
+use self::operators::Operators;
 use self::payments::Provider;
 use self::queue::Rooms;
 use self::rates::Rates;
@@ -112,22 +115,6 @@ pub struct Parts {
     pub highest_id: u64,
 }
 
-/// Which of the nodes this is.
-#[derive(Clone, Debug)]
-pub struct Node {
-    /// Unique among all processes there ever were.
-    pub name: String,
-    /// What its ids carry; unique among those that run.
-    pub number: u16,
-}
-
-impl Node {
-    /// The only one.
-    pub fn alone() -> Self {
-        Self { name: "alone".into(), number: 0 }
-    }
-}
-
 /// Everything the use cases work with.
 #[derive(Debug)]
 pub struct App {
@@ -156,6 +143,7 @@ pub struct App {
     commitments: Cache<CampaignId, Hash>,
     refused: Arc<Refused>,
     sessions: Sessions,
+    operators: Operators,
     challenges: Challenges,
     rates: Rates,
     rooms: Rooms,
@@ -216,6 +204,7 @@ impl App {
             commitments: Cache::new(CACHED_ITEMS),
             refused: parts.refused,
             sessions: Sessions::default(),
+            operators: Operators::default(),
             rates: Rates::default(),
             rooms: Rooms::default(),
             window: Dressed::default(),
@@ -376,6 +365,7 @@ impl App {
         self.ledger.forget_keys(now - Duration::from_secs(7 * 24 * 3600)).await?;
         self.ledger.forget_sessions(now).await?;
         self.ledger.forget_codes(now).await?;
+        self.forget_operators(now).await?;
         while self.ledger.forget_deliveries(now - KEEP_DELIVERIES).await? > 0 {}
         Ok(())
     }

@@ -12,7 +12,7 @@ use tidegate_core::{
 };
 
 use super::{CAMPAIGN, NOW, campaign, request};
-use crate::ledger::{Ledger, Recorded};
+use crate::ledger::{Actor, Ledger, Recorded};
 
 /// Runs the suite; `make` gives an empty ledger.
 pub async fn all<L: Ledger, F: Future<Output = L>>(make: impl Fn() -> F) {
@@ -56,7 +56,7 @@ async fn with_draw<L: Ledger, F: Future<Output = L>>(make: &impl Fn() -> F) -> L
     let ledger = make().await;
     let campaign = Campaign { kind: Kind::Draw(Arc::new(draw())), ..campaign(40, 40) };
     let codes = vec![vec![], (1..=20).map(|number| format!("CODE-{number}")).collect()];
-    ok(ledger.create_campaign(campaign, codes, None).await);
+    ok(ledger.create_campaign(campaign, codes, Actor::Operator(None), None).await);
     ledger
 }
 

@@ -41,8 +41,8 @@ fn ok<T>(result: Result<T, crate::ledger::LedgerError>) -> T {
 
 async fn with_sale<L: Ledger, F: Future<Output = L>>(make: &impl Fn() -> F, stock: u32, limit: u32) -> L {
     let ledger = make().await;
-    ok(ledger.create_item(item(), None).await);
-    ok(ledger.create_campaign(campaign(stock, limit), vec![], None).await);
+    ok(ledger.create_item(item(), Actor::Operator(None), None).await);
+    ok(ledger.create_campaign(campaign(stock, limit), vec![], Actor::Operator(None), None).await);
     ledger
 }
 
@@ -174,7 +174,7 @@ async fn cancelling_returns_units_once<L: Ledger>(ledger: L) {
     let cancel = async || ok(ledger.cancel(OrderId::from_raw(1), Actor::Buyer(user(1)), NOW).await);
     assert!(matches!(cancel().await, Some(Ok(order)) if order.state == OrderState::Cancelled));
     assert!(matches!(cancel().await, Some(Err(_))));
-    assert!(ok(ledger.cancel(OrderId::from_raw(9), Actor::Operator, NOW).await).is_none());
+    assert!(ok(ledger.cancel(OrderId::from_raw(9), Actor::Operator(None), NOW).await).is_none());
     assert_eq!(log(&ledger).await, [returned(1, 1, &[1, 2])]);
     sound(&ledger, &[1, 2, 3]).await;
     let again = record(&ledger, vec![claim(2, 1, &[1, 2])]).await;
@@ -240,7 +240,7 @@ async fn paying_twice_refunds_the_second<L: Ledger>(ledger: L) {
 
 async fn a_refund_gives_money_and_units_back<L: Ledger>(ledger: L) {
     record(&ledger, vec![claim(1, 1, &[1])]).await;
-    let refund = async || ok(ledger.refund(OrderId::from_raw(1), Actor::Operator, NOW).await);
+    let refund = async || ok(ledger.refund(OrderId::from_raw(1), Actor::Operator(None), NOW).await);
     assert!(matches!(refund().await, Some(Err(_))), "nothing was paid yet");
     pay(&ledger, payment(1, "a", 9_900), NOW).await;
     assert!(matches!(refund().await, Some(Ok(order)) if order.state == OrderState::Refunded));
@@ -251,11 +251,11 @@ async fn a_refund_gives_money_and_units_back<L: Ledger>(ledger: L) {
 
 async fn stock_goes_up_and_down<L: Ledger>(ledger: L) {
     record(&ledger, vec![claim(1, 1, &[1])]).await;
-    let up = ok(ledger.restock(CAMPAIGN, 2, NOW, None).await);
+    let up = ok(ledger.restock(CAMPAIGN, 2, Actor::Operator(None), NOW, None).await);
     assert_eq!(up.map(|sale| (sale.stock, sale.top)), Some((5, 5)));
     let slots: Slots = [2].into_iter().collect();
     let withdrawal = Withdrawal { epoch: 1, top: 4, slots: slots.clone(), units: 2 };
-    let down = ok(ledger.withdraw(CAMPAIGN, withdrawal, NOW, None).await);
+    let down = ok(ledger.withdraw(CAMPAIGN, withdrawal, Actor::Operator(None), NOW, None).await);
     assert_eq!(down.map(|sale| (sale.stock, sale.top)), Some((3, 4)));
     let expected = [(1, StockChange::Restock { top: 5 }), (2, StockChange::Withdraw { top: 4, slots })];
     assert_eq!(log(&ledger).await, expected);

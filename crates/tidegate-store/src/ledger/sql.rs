@@ -4,6 +4,7 @@
 //! campaign's stock locks the campaign's row before it looks at anything, so that these come one after the other there, too.
 
 mod accounts;
+mod api_keys;
 mod audit;
 mod buyers;
 mod campaigns;
@@ -15,6 +16,7 @@ mod engine;
 mod events;
 mod items;
 mod leases;
+mod operators;
 mod orders;
 mod payments;
 mod places;
@@ -38,11 +40,13 @@ use std::time::Duration;
 use tidegate_core::{Claim, ClaimId, Moment, Rejection};
 
 pub use self::accounts::{Account, CodeCheck, CodeLimits, CodeSent, NewCode};
+pub use self::api_keys::ApiKey;
 pub use self::buyers::{NewBuyer, Session};
 pub use self::deliveries::Tried;
 pub use self::delivery_desk::DeliveryFilter;
 use self::engine::Connection;
 pub use self::events::Event;
+pub use self::operators::{Console, Made, OpenedBy, OperatorAccount, OperatorChange};
 pub use self::orders::OrderFilter;
 pub use self::payments::DueRefund;
 pub use self::places::KeptPlace;

@@ -14,7 +14,7 @@ use tidegate_store::gate::redis::RedisGate;
 use tidegate_store::intake::Position;
 use tidegate_store::intake::stream::{StreamIntake, StreamOptions};
 use tidegate_store::ledger::sql::{SqlLedger, SqliteOptions, Unobserved};
-use tidegate_store::ledger::{Ledger, LedgerError, Recorded, Records};
+use tidegate_store::ledger::{Actor, Ledger, LedgerError, Recorded, Records};
 use tidegate_store::recorder::{self, Listener};
 use tidegate_store::redis_link::Link;
 
@@ -85,8 +85,11 @@ impl World {
         let options =
             SqliteOptions { path: directory.path().join("ledger.db"), readers: 4, cache_mb: 8, max_mb: None };
         let ledger = Arc::new(SqlLedger::open(&options, Box::new(Unobserved)).unwrap());
-        ledger.create_item(item(), None).await.unwrap();
-        ledger.create_campaign(Campaign { shards, ..campaign(STOCK, 1) }, vec![], None).await.unwrap();
+        ledger.create_item(item(), Actor::Operator(None), None).await.unwrap();
+        ledger
+            .create_campaign(Campaign { shards, ..campaign(STOCK, 1) }, vec![], Actor::Operator(None), None)
+            .await
+            .unwrap();
         let (mut gates, mut frozen) = (Vec::new(), Vec::new());
         for node in 0..NODES {
             let gate = Arc::new(RedisGate::new(Link::open(url).await.unwrap(), "", format!("node{node}")));

@@ -7,7 +7,6 @@ use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
 use tidegate_core::campaign::Step;
 use tidegate_core::{Campaign, CampaignId, DrawId, PlayId, Rejection};
-use tidegate_store::ledger::Actor;
 use utoipa::IntoParams;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -48,7 +47,7 @@ async fn shape(site: &Site, draw: Campaign) -> Result<AdminDrawShape, Problem> {
     responses((status = 201, body = AdminDrawShape), (status = 401, body = Problem), (status = 422, body = Problem)))]
 async fn create(
     State(site): State<Site>,
-    _: Operator,
+    operator: Operator,
     key: Key,
     input: Input<DrawInput, true>,
 ) -> Result<Response, Problem> {
@@ -58,7 +57,7 @@ async fn create(
         Some(before) => site.app.campaign(CampaignId::from_raw(before.subject)).await?,
         None => {
             let (app, terms) = (site.app.clone(), input.value.check(&site.app)?);
-            site.carry_out(async move { app.create_draw(terms, remember).await }).await?
+            site.carry_out(async move { app.create_draw(terms, operator.0.actor(), remember).await }).await?
         }
     };
     let location = format!("/v1/admin/draws/{}", site.app.print(draw.id.as_draw()));
@@ -99,12 +98,13 @@ async fn show(
               (status = 409, body = Problem), (status = 422, body = Problem)))]
 async fn edit(
     State(site): State<Site>,
-    _: Operator,
+    operator: Operator,
     Id(id): Id<DrawId>,
     input: Input<DrawInput, true>,
 ) -> Result<Json<AdminDrawShape>, Problem> {
     let (app, terms) = (site.app.clone(), input.value.check(&site.app)?);
-    let draw = site.carry_out(async move { app.edit_draw(id.campaign(), terms).await }).await?;
+    let draw =
+        site.carry_out(async move { app.edit_draw(id.campaign(), terms, operator.0.actor()).await }).await?;
     Ok(Json(shape(&site, draw).await?))
 }
 
@@ -125,11 +125,16 @@ steps! { DrawId, AdminDrawShape, take;
     close "/v1/admin/draws/{id}/close" |_| Step::Close;
 }
 
-async fn take(site: &Site, id: DrawId, step: Step) -> Result<Json<AdminDrawShape>, Problem> {
+async fn take(
+    site: &Site,
+    operator: Operator,
+    id: DrawId,
+    step: Step,
+) -> Result<Json<AdminDrawShape>, Problem> {
     let app = site.app.clone();
     let id = id.campaign();
     app.campaign(id).await?.draw().ok_or(Rejection::NotFound)?;
-    let draw = site.carry_out(async move { app.step(id, step, Actor::Operator, None).await }).await?;
+    let draw = site.carry_out(async move { app.step(id, step, operator.0.actor(), None).await }).await?;
     Ok(Json(shape(site, draw).await?))
 }
 

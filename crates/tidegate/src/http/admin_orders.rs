@@ -94,11 +94,11 @@ async fn show(
               (status = 409, body = Problem)))]
 async fn cancel(
     State(site): State<Site>,
-    _: Operator,
+    operator: Operator,
     Id(id): Id<OrderId>,
 ) -> Result<Json<AdminOrderShape>, Problem> {
     let app = site.app.clone();
-    shape(&site, &site.carry_out(async move { app.cancel_for(id).await }).await?).await
+    shape(&site, &site.carry_out(async move { app.cancel_for(id, operator.0.actor()).await }).await?).await
 }
 
 /// Gives a paid order's money and units back.
@@ -108,11 +108,11 @@ async fn cancel(
               (status = 409, body = Problem)))]
 async fn refund(
     State(site): State<Site>,
-    _: Operator,
+    operator: Operator,
     Id(id): Id<OrderId>,
 ) -> Result<Json<AdminOrderShape>, Problem> {
     let app = site.app.clone();
-    shape(&site, &site.carry_out(async move { app.refund(id).await }).await?).await
+    shape(&site, &site.carry_out(async move { app.refund(id, operator.0.actor()).await }).await?).await
 }
 
 #[derive(Debug, Deserialize, ToSchema)]
@@ -134,7 +134,7 @@ struct TokensShape {
               (status = 422, body = Problem)))]
 async fn mint(
     State(site): State<Site>,
-    _: Operator,
+    operator: Operator,
     key: Key,
     input: Input<TokensInput>,
 ) -> Result<Response, Problem> {
@@ -143,7 +143,8 @@ async fn mint(
     let count = checks.done(Some(count))?;
     let remember = key.remember(TOKENS_SCOPE, "", input.fingerprint);
     let app = site.app.clone();
-    let tokens = site.carry_out(async move { app.mint_tokens(count, remember).await }).await?;
+    let tokens =
+        site.carry_out(async move { app.mint_tokens(count, operator.0.actor(), remember).await }).await?;
     Ok((StatusCode::CREATED, Json(TokensShape { tokens })).into_response())
 }
 

@@ -8,7 +8,6 @@ use serde::{Deserialize, Serialize};
 use tidegate_core::campaign::Step;
 use tidegate_core::limits::MAX_STOCK;
 use tidegate_core::{Campaign, CampaignId, Rejection};
-use tidegate_store::ledger::Actor;
 use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -47,7 +46,7 @@ async fn shape(site: &Site, sale: Campaign) -> Result<AdminSaleShape, Problem> {
     responses((status = 201, body = AdminSaleShape), (status = 401, body = Problem), (status = 422, body = Problem)))]
 async fn create(
     State(site): State<Site>,
-    _: Operator,
+    operator: Operator,
     key: Key,
     input: Input<SaleInput>,
 ) -> Result<Response, Problem> {
@@ -57,7 +56,7 @@ async fn create(
         Some(before) => site.app.campaign(CampaignId::from_raw(before.subject)).await?,
         None => {
             let (app, terms) = (site.app.clone(), input.value.check(&site.app)?);
-            site.carry_out(async move { app.create_sale(terms, remember).await }).await?
+            site.carry_out(async move { app.create_sale(terms, operator.0.actor(), remember).await }).await?
         }
     };
     let location = format!("/v1/admin/sales/{}", site.app.print(sale.id));
@@ -98,12 +97,12 @@ async fn show(
               (status = 409, body = Problem), (status = 422, body = Problem)))]
 async fn edit(
     State(site): State<Site>,
-    _: Operator,
+    operator: Operator,
     Id(id): Id<CampaignId>,
     input: Input<SaleInput>,
 ) -> Result<Json<AdminSaleShape>, Problem> {
     let (app, terms) = (site.app.clone(), input.value.check(&site.app)?);
-    let sale = site.carry_out(async move { app.edit_sale(id, terms).await }).await?;
+    let sale = site.carry_out(async move { app.edit_sale(id, terms, operator.0.actor()).await }).await?;
     Ok(Json(shape(&site, sale).await?))
 }
 
@@ -124,10 +123,15 @@ steps! { CampaignId, AdminSaleShape, take;
     close "/v1/admin/sales/{id}/close" |_| Step::Close;
 }
 
-async fn take(site: &Site, id: CampaignId, step: Step) -> Result<Json<AdminSaleShape>, Problem> {
+async fn take(
+    site: &Site,
+    operator: Operator,
+    id: CampaignId,
+    step: Step,
+) -> Result<Json<AdminSaleShape>, Problem> {
     site.app.campaign(id).await?.sale().ok_or(Rejection::NotFound)?;
     let app = site.app.clone();
-    let sale = site.carry_out(async move { app.step(id, step, Actor::Operator, None).await }).await?;
+    let sale = site.carry_out(async move { app.step(id, step, operator.0.actor(), None).await }).await?;
     Ok(Json(shape(site, sale).await?))
 }
 
@@ -145,14 +149,14 @@ struct ReopenInput {
               (status = 409, body = Problem), (status = 422, body = Problem)))]
 async fn reopen(
     State(site): State<Site>,
-    _: Operator,
+    operator: Operator,
     Id(id): Id<CampaignId>,
     input: Input<ReopenInput>,
 ) -> Result<Json<AdminSaleShape>, Problem> {
     let mut checks = Checks::default();
     let ends_at = checks.moment("ends_at", &input.value.ends_at);
     let ends_at = checks.done(ends_at)?;
-    take(&site, id, Step::Reopen { ends_at }).await
+    take(&site, operator, id, Step::Reopen { ends_at }).await
 }
 
 #[derive(Debug, Deserialize, ToSchema)]
@@ -178,7 +182,7 @@ struct RestockedShape {
               (status = 409, body = Problem), (status = 422, body = Problem)))]
 async fn restock(
     State(site): State<Site>,
-    _: Operator,
+    operator: Operator,
     Id(id): Id<CampaignId>,
     key: Key,
     input: Input<RestockInput>,
@@ -191,7 +195,8 @@ async fn restock(
     }
     let remember = key.remember(RESTOCK_SCOPE, &site.app.print(id), input.fingerprint);
     let app = site.app.clone();
-    let (sale, units_changed) = site.carry_out(async move { app.restock(id, units, remember).await }).await?;
+    let (sale, units_changed) =
+        site.carry_out(async move { app.restock(id, units, operator.0.actor(), remember).await }).await?;
     Ok(Json(RestockedShape { sale: shape(&site, sale).await?, units_changed }))
 }
 

@@ -8,25 +8,42 @@ use crate::ops::Refusal;
 
 /// Bound to this host, over TLS only, by the browser itself.
 pub(super) const COOKIE: &str = "__Host-session";
+/// The same for operators: no other site's request or link brings it along.
+const CONSOLE_COOKIE: &str = "__Host-console";
 /// A client that sends this gets its session as a cookie, out of reach of scripts.
 pub(super) const WANTS_COOKIE: &str = "tidegate-session";
 
 /// The cookie for a session, or the one that takes it away.
 pub(super) fn cookie(token: Option<&str>) -> HeaderValue {
+    set_cookie(COOKIE, token, "Lax")
+}
+
+/// The same for a console.
+pub(super) fn console_cookie(token: Option<&str>) -> HeaderValue {
+    set_cookie(CONSOLE_COOKIE, token, "Strict")
+}
+
+fn set_cookie(name: &str, token: Option<&str>, same_site: &str) -> HeaderValue {
     let life = if token.is_some() { 24 * 3600 } else { 0 };
     let token = token.unwrap_or("");
-    let text = format!("{COOKIE}={token}; Path=/; Secure; HttpOnly; SameSite=Lax; Max-Age={life}");
+    let text = format!("{name}={token}; Path=/; Secure; HttpOnly; SameSite={same_site}; Max-Age={life}");
     HeaderValue::from_str(&text).unwrap_or(HeaderValue::from_static(""))
 }
 
-pub(super) fn session_cookie(headers: &HeaderMap) -> Option<&str> {
-    cookie_value(headers, COOKIE)
+/// The token of a buyer's session.
+pub(super) fn session_token(headers: &HeaderMap) -> Option<&str> {
+    find_cookie(headers, COOKIE)
 }
 
-pub(super) fn cookie_value<'a>(headers: &'a HeaderMap, wanted: &str) -> Option<&'a str> {
+/// The token of an operator's console.
+pub(super) fn console_token(headers: &HeaderMap) -> Option<&str> {
+    find_cookie(headers, CONSOLE_COOKIE)
+}
+
+pub(super) fn find_cookie<'a>(headers: &'a HeaderMap, wanted: &str) -> Option<&'a str> {
     let cookies = headers.get_all(header::COOKIE).iter().filter_map(|value| value.to_str().ok());
     let mut pairs = cookies.flat_map(|value| value.split(';')).filter_map(|pair| pair.trim().split_once('='));
-    pairs.find(|(name, _)| *name == wanted).map(|(_, value)| value)
+    pairs.find(|(name, _)| *name == wanted).map(|(_, token)| token)
 }
 
 /// A browser sends its cookie with requests that other sites make it send. Those are told by where they come from.

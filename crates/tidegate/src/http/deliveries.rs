@@ -88,11 +88,11 @@ async fn show(
               (status = 409, body = Problem)))]
 async fn retry(
     State(site): State<Site>,
-    _: Operator,
+    operator: Operator,
     Id(id): Id<DeliveryId>,
 ) -> Result<Json<DeliveryShape>, Problem> {
     let app = site.app.clone();
-    let delivery = site.carry_out(async move { app.retry_delivery(id).await }).await?;
+    let delivery = site.carry_out(async move { app.retry_delivery(id, operator.0.actor()).await }).await?;
     Ok(Json(DeliveryShape::of(&site.app, delivery)))
 }
 
@@ -103,10 +103,10 @@ async fn retry(
               (status = 409, body = Problem)))]
 async fn grant(
     State(site): State<Site>,
-    _: Operator,
+    operator: Operator,
     Id(id): Id<DeliveryId>,
 ) -> Result<Json<DeliveryShape>, Problem> {
     let app = site.app.clone();
-    let delivery = site.carry_out(async move { app.grant_delivery(id).await }).await?;
+    let delivery = site.carry_out(async move { app.grant_delivery(id, operator.0.actor()).await }).await?;
     Ok(Json(DeliveryShape::of(&site.app, delivery)))
 }

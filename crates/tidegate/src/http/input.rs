@@ -13,15 +13,16 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use tidegate_core::limits::MAX_IDEMPOTENCY_KEY;
 use tidegate_core::public_id::Public;
-use tidegate_core::{IdempotencyKey, Rejection, UserId};
+use tidegate_core::{IdempotencyKey, Rejection, Role, UserId};
 use tidegate_store::ledger::{Page, Remember};
 use utoipa::IntoParams;
 
 use super::Site;
-use super::browser::{check_origin, session_cookie};
+use super::browser::{check_origin, console_token, session_token};
 use super::problem::Problem;
 use crate::chance::short_digest;
 use crate::ops::App;
+use crate::ops::operators::Operating;
 
 /// Bounds on what is read.
 #[derive(Clone, Copy, Debug)]
@@ -154,15 +155,45 @@ impl FromRequestParts<Site> for Visitor {
     }
 }
 
-/// Proof that the request carries the operators' key.
-pub(super) struct Operator;
+/// Whoever acts for the operators, whatever their role: for what everybody may do for themselves.
+pub(super) struct Staff(pub(super) Operating);
+
+impl FromRequestParts<Site> for Staff {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, site: &Site) -> Result<Self, Problem> {
+        let headers = &parts.headers;
+        if let Some(token) = console_token(headers).filter(|_| bearer(headers).is_none()) {
+            check_origin(&parts.method, headers)?;
+            return Ok(Self(site.app.console(token).await?));
+        }
+        Ok(Self(site.app.operator(bearer(headers)).await?))
+    }
+}
+
+/// An operator who may do what the request asks for: viewers look, operators change things.
+pub(super) struct Operator(pub(super) Operating);
 
 impl FromRequestParts<Site> for Operator {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, site: &Site) -> Result<Self, Problem> {
-        site.app.operator(bearer(&parts.headers))?;
-        Ok(Self)
+        let Staff(operating) = Staff::from_request_parts(parts, site).await?;
+        operating.may(if parts.method.is_safe() { Role::Viewer } else { Role::Operator })?;
+        Ok(Self(operating))
+    }
+}
+
+/// An admin.
+pub(super) struct Admin(pub(super) Operating);
+
+impl FromRequestParts<Site> for Admin {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, site: &Site) -> Result<Self, Problem> {
+        let Staff(operating) = Staff::from_request_parts(parts, site).await?;
+        operating.may(Role::Admin)?;
+        Ok(Self(operating))
     }
 }
 
@@ -188,7 +219,7 @@ pub(super) fn token<'a>(method: &Method, headers: &'a HeaderMap) -> Result<Optio
     if let Some(token) = bearer(headers) {
         return Ok(Some(token));
     }
-    let cookie = session_cookie(headers);
+    let cookie = session_token(headers);
     if cookie.is_some() {
         check_origin(method, headers)?;
     }

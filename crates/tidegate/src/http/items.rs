@@ -54,13 +54,14 @@ async fn show(State(site): State<Site>, Id(id): Id<ItemId>) -> Result<Json<ItemS
     responses((status = 201, body = ItemShape), (status = 401, body = Problem), (status = 422, body = Problem)))]
 async fn create(
     State(site): State<Site>,
-    _: Operator,
+    operator: Operator,
     key: Key,
     input: Input<ItemInput>,
 ) -> Result<Response, Problem> {
     let remember = key.remember(ITEMS_SCOPE, "", input.fingerprint);
     let (app, terms) = (site.app.clone(), input.value.check()?);
-    let item = site.carry_out(async move { app.create_item(terms, remember).await }).await?;
+    let item =
+        site.carry_out(async move { app.create_item(terms, operator.0.actor(), remember).await }).await?;
     let location = format!("/v1/items/{}", site.app.print(item.id));
     let body = Json(ItemShape::of(&site.app, item));
     Ok((StatusCode::CREATED, [(header::LOCATION, location)], body).into_response())
@@ -96,12 +97,12 @@ async fn admin_show(
               (status = 422, body = Problem)))]
 async fn update(
     State(site): State<Site>,
-    _: Operator,
+    operator: Operator,
     Id(id): Id<ItemId>,
     input: Input<ItemPatch>,
 ) -> Result<Json<ItemShape>, Problem> {
     let terms = input.value.check(site.app.item(id).await?)?;
     let app = site.app.clone();
-    let item = site.carry_out(async move { app.update_item(id, terms).await }).await?;
+    let item = site.carry_out(async move { app.update_item(id, terms, operator.0.actor()).await }).await?;
     Ok(Json(ItemShape::of(&site.app, item)))
 }

@@ -24,7 +24,7 @@ use crate::ops::Refusal;
 type Buckets = RateLimiter<IpAddr, DefaultKeyedStateStore<IpAddr>, DefaultClock, StateInformationMiddleware>;
 
 /// Calls that guess secrets or cost money.
-const SENSITIVE: &str = "/v1/auth/";
+const SENSITIVE: [&str; 2] = ["/v1/auth/", "/v1/admin/login"];
 const TIDY_EVERY: Duration = Duration::from_secs(5);
 
 #[derive(Debug)]
@@ -115,7 +115,8 @@ impl Limits {
             return Ok(None);
         }
         let taken = Self::take(self.all.as_ref(), bucket_of(client))?;
-        let strict = self.sensitive.as_ref().filter(|_| request.uri().path().starts_with(SENSITIVE));
+        let is_sensitive = SENSITIVE.iter().any(|path| request.uri().path().starts_with(path));
+        let strict = self.sensitive.as_ref().filter(|_| is_sensitive);
         Ok(Self::take(strict, bucket_of(client))?.or(taken))
     }
 }

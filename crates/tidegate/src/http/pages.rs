@@ -33,7 +33,7 @@ use tidegate_core::{Rejection, UserId};
 use self::language::Lang;
 use self::phrases::shop::Shop;
 use super::Site;
-use super::browser::session_cookie;
+use super::browser::session_token;
 use super::problem::Problem;
 
 pub(super) fn routes() -> Router<Site> {
@@ -103,7 +103,7 @@ impl FromRequestParts<Site> for Visit {
     type Rejection = Infallible;
 
     async fn from_request_parts(parts: &mut Parts, site: &Site) -> Result<Self, Infallible> {
-        let user = match session_cookie(&parts.headers) {
+        let user = match session_token(&parts.headers) {
             Some(token) => site.app.buyer(Some(token)).await.ok(),
             None => None,
         };
@@ -194,7 +194,7 @@ fn trouble(parts: &Parts, problem: &Problem) -> Response {
         let back = if parts.method == Method::GET { parts.uri.path() } else { "/" };
         return see(&format!("/sign-in?next={back}"));
     }
-    let page = Page::of(parts, session_cookie(&parts.headers).is_some());
+    let page = Page::of(parts, session_token(&parts.headers).is_some());
     let mut response = html(problem.status(), &TroublePage::of(page, problem.code()));
     if let Some(wait) = problem.clone().into_response().headers().get(header::RETRY_AFTER) {
         response.headers_mut().insert(header::RETRY_AFTER, wait.clone());

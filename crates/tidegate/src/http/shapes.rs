@@ -326,11 +326,11 @@ impl From<SaleAudit> for AuditShape {
 pub(super) struct EventShape {
     id: String,
     at: String,
-    /// `operator`, `buyer:…` or `clock`.
+    /// `operator:` and a name, `operator:key:` and an API key's, `operator` for the admin key, `buyer:…` or `clock`.
     actor: String,
     #[schema(example = "order.paid")]
     kind: String,
-    /// The order, play, sale, draw, item or buyer it happened to.
+    /// The id of what it happened to: an order, a play, a sale, a draw, an item, a buyer, an operator, …
     subject: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     sale_id: Option<String>,

@@ -10,11 +10,11 @@ macro_rules! steps {
                       (status = 404, body = Problem), (status = 409, body = Problem)))]
         async fn $name(
             State(site): State<Site>,
-            _: Operator,
+            operator: Operator,
             Id(id): Id<$id>,
         ) -> Result<Json<$shape>, Problem> {
             let step: fn(&Site) -> Step = $step;
-            $take(&site, id, step(&site)).await
+            $take(&site, operator, id, step(&site)).await
         }
     )*};
 }

@@ -74,14 +74,16 @@ impl WebhookInput {
               (status = 422, body = Problem)))]
 async fn create(
     State(site): State<Site>,
-    _: Operator,
+    operator: Operator,
     key: Key,
     input: Input<WebhookInput>,
 ) -> Result<Response, Problem> {
     input.value.check(&site.app)?;
     let remember = key.remember(WEBHOOKS_SCOPE, "", input.fingerprint);
     let (app, WebhookInput { url, events }) = (site.app.clone(), input.value);
-    let webhook = site.carry_out(async move { app.create_webhook(url, events, remember).await }).await?;
+    let webhook = site
+        .carry_out(async move { app.create_webhook(url, events, operator.0.actor(), remember).await })
+        .await?;
     let location = format!("/v1/admin/webhooks/{}", site.app.print(webhook.id));
     let body = Json(WebhookShape::with_secret(&site.app, webhook));
     Ok((StatusCode::CREATED, [(header::LOCATION, location)], body).into_response())
@@ -114,9 +116,13 @@ async fn show(
 #[utoipa::path(delete, path = "/v1/admin/webhooks/{id}", tag = "operators", params(("id" = String, Path)),
     security(("bearer" = [])),
     responses((status = 204), (status = 401, body = Problem), (status = 404, body = Problem)))]
-async fn delete(State(site): State<Site>, _: Operator, Id(id): Id<WebhookId>) -> Result<StatusCode, Problem> {
+async fn delete(
+    State(site): State<Site>,
+    operator: Operator,
+    Id(id): Id<WebhookId>,
+) -> Result<StatusCode, Problem> {
     let app = site.app.clone();
-    site.carry_out(async move { app.delete_webhook(id).await }).await?;
+    site.carry_out(async move { app.delete_webhook(id, operator.0.actor()).await }).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -126,11 +132,11 @@ async fn delete(State(site): State<Site>, _: Operator, Id(id): Id<WebhookId>) ->
     responses((status = 200, body = WebhookShape), (status = 401, body = Problem), (status = 404, body = Problem)))]
 async fn rotate(
     State(site): State<Site>,
-    _: Operator,
+    operator: Operator,
     Id(id): Id<WebhookId>,
 ) -> Result<Json<WebhookShape>, Problem> {
     let app = site.app.clone();
-    let webhook = site.carry_out(async move { app.rotate_webhook(id).await }).await?;
+    let webhook = site.carry_out(async move { app.rotate_webhook(id, operator.0.actor()).await }).await?;
     Ok(Json(WebhookShape::with_secret(&site.app, webhook)))
 }
 
@@ -140,11 +146,11 @@ async fn rotate(
     responses((status = 200, body = WebhookShape), (status = 401, body = Problem), (status = 404, body = Problem)))]
 async fn enable(
     State(site): State<Site>,
-    _: Operator,
+    operator: Operator,
     Id(id): Id<WebhookId>,
 ) -> Result<Json<WebhookShape>, Problem> {
     let app = site.app.clone();
-    let webhook = site.carry_out(async move { app.enable_webhook(id).await }).await?;
+    let webhook = site.carry_out(async move { app.enable_webhook(id, operator.0.actor()).await }).await?;
     Ok(Json(WebhookShape::of(&site.app, webhook)))
 }
 
@@ -171,7 +177,7 @@ struct ReplayedShape {
               (status = 409, body = Problem), (status = 422, body = Problem)))]
 async fn replay(
     State(site): State<Site>,
-    _: Operator,
+    operator: Operator,
     Id(id): Id<WebhookId>,
     input: Input<ReplayInput>,
 ) -> Result<Json<ReplayedShape>, Problem> {
@@ -181,6 +187,7 @@ async fn replay(
         checks.wrong("after", "must be the id of an event, or 0");
     }
     let (app, after) = (site.app.clone(), checks.done(after)?);
-    let (events, last) = site.carry_out(async move { app.replay_events(id, after).await }).await?;
+    let (events, last) =
+        site.carry_out(async move { app.replay_events(id, after, operator.0.actor()).await }).await?;
     Ok(Json(ReplayedShape { events, last: last.to_string() }))
 }

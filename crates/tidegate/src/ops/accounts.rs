@@ -62,7 +62,7 @@ pub struct SignedIn {
 #[derive(Debug)]
 pub(super) struct Passwords {
     places: Arc<Semaphore>,
-    /// What a number without an account is checked against, so that it takes as long.
+    /// What a number or name without an account is checked against, so that it takes as long.
     nobody: String,
 }
 
@@ -86,14 +86,14 @@ impl Passwords {
         done.await.map_err(|error| Refusal::Unavailable(error.to_string()))
     }
 
-    async fn hash(&self, password: String) -> Result<String, Refusal> {
+    pub(super) async fn hash(&self, password: String) -> Result<String, Refusal> {
         let hash = self.with_place(move || {
             Argon2::default().hash_password(password.as_bytes()).map(|hash| hash.to_string())
         });
         hash.await?.map_err(|error| Refusal::Unavailable(error.to_string()))
     }
 
-    async fn matches(&self, password: String, hash: Option<&str>) -> Result<bool, Refusal> {
+    pub(super) async fn matches(&self, password: String, hash: Option<&str>) -> Result<bool, Refusal> {
         let (known, hash) = (hash.is_some(), hash.unwrap_or(&self.nobody).to_owned());
         let right = self.with_place(move || {
             PasswordHash::new(&hash)

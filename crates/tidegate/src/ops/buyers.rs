@@ -1,12 +1,11 @@
-//! Who is asking: buyers by their tokens, operators by their key; and buyers minted for load tests.
+//! Which buyer is asking, by their token; and buyers minted for load tests.
 
 use std::time::{Duration, Instant};
 
 use quick_cache::sync::Cache;
-use subtle::ConstantTimeEq;
 use tidegate_core::{Moment, Rejection, UserId};
-use tidegate_store::ledger::Remember;
 use tidegate_store::ledger::sql::{NewBuyer, Session};
+use tidegate_store::ledger::{Actor, Remember};
 
 use super::{App, Refusal};
 use crate::chance::{self, Secret, digest};
@@ -103,15 +102,13 @@ impl App {
         });
     }
 
-    /// Passes only with the operators' key.
-    pub fn operator(&self, key: Option<&str>) -> Result<(), Refusal> {
-        let key = key.ok_or(Rejection::Unauthenticated)?;
-        let matches: bool = digest(&[key.as_bytes()]).ct_eq(&self.admin_key_digest).into();
-        if matches { Ok(()) } else { Err(Rejection::Unauthenticated.into()) }
-    }
-
     /// Makes buyers for a load test and gives their tokens. The same key gives the same ones.
-    pub async fn mint_tokens(&self, count: u32, key: Option<Remember>) -> Result<Vec<String>, Refusal> {
+    pub async fn mint_tokens(
+        &self,
+        count: u32,
+        by: Actor,
+        key: Option<Remember>,
+    ) -> Result<Vec<String>, Refusal> {
         if !self.rules.test_tokens {
             return Err(Refusal::Forbidden(
                 "Load-test buyers are switched off. Start with TIDEGATE_TEST_TOKENS=true to allow them.",
@@ -128,7 +125,7 @@ impl App {
         if self.done_before(key.as_ref()).await?.is_some() {
             return Ok(tokens);
         }
-        self.create_buyers("load test", &tokens, TEST_TOKEN_LIFE, key).await?;
+        self.create_buyers("load test", &tokens, TEST_TOKEN_LIFE, by, key).await?;
         Ok(tokens)
     }
 
@@ -138,6 +135,7 @@ impl App {
         kind: &'static str,
         tokens: &[String],
         life: Duration,
+        by: Actor,
         key: Option<Remember>,
     ) -> Result<(), Refusal> {
         let now = self.now();
@@ -148,6 +146,6 @@ impl App {
                 token: digest(&[token.as_bytes()]),
             })
             .collect();
-        Ok(self.ledger.create_buyers(kind, buyers, now + life, now, key).await?)
+        Ok(self.ledger.create_buyers(kind, buyers, now + life, by, now, key).await?)
     }
 }

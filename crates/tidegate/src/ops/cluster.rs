@@ -18,6 +18,22 @@ use super::App;
 use crate::cluster::NUMBER_LEASE;
 use crate::health::Part;
 
+/// Which of the nodes this is.
+#[derive(Clone, Debug)]
+pub struct Node {
+    /// Unique among all processes there ever were.
+    pub name: String,
+    /// What its ids carry; unique among those that run.
+    pub number: u16,
+}
+
+impl Node {
+    /// The only one.
+    pub fn alone() -> Self {
+        Self { name: "alone".into(), number: 0 }
+    }
+}
+
 /// How long a timer is one node's after it last said so.
 const LEASE: Duration = Duration::from_secs(3);
 /// How long a gate may take to be rebuilt before another node tries.

@@ -192,9 +192,9 @@ impl App {
     }
 
     /// An operator has a delivery tried again, now.
-    pub async fn retry_delivery(&self, id: DeliveryId) -> Result<Delivery, Refusal> {
+    pub async fn retry_delivery(&self, id: DeliveryId, by: Actor) -> Result<Delivery, Refusal> {
         let before = self.delivery(id).await?;
-        if self.ledger.retry_delivery(id, self.now()).await? {
+        if self.ledger.retry_delivery(id, by, self.now()).await? {
             return self.delivery(id).await;
         }
         let state = before.state.as_str();
@@ -204,9 +204,9 @@ impl App {
     }
 
     /// An operator grants a prize that waited for it.
-    pub async fn grant_delivery(&self, id: DeliveryId) -> Result<Delivery, Refusal> {
+    pub async fn grant_delivery(&self, id: DeliveryId, by: Actor) -> Result<Delivery, Refusal> {
         self.delivery(id).await?;
-        if self.ledger.grant_delivery(id, self.now()).await? {
+        if self.ledger.grant_delivery(id, by, self.now()).await? {
             return self.delivery(id).await;
         }
         let detail = "Only a prize that waits for an operator can be granted.".into();

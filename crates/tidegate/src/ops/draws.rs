@@ -8,7 +8,7 @@ use tidegate_core::{
     Campaign, CampaignId, CampaignState, DeliveryState, Draw, Kind, Moment, Phase, Play, Prize, Rejection,
     UserId,
 };
-use tidegate_store::ledger::{History, Ledger, Page, Remember};
+use tidegate_store::ledger::{Actor, History, Ledger, Page, Remember};
 
 use super::campaigns::{CampaignTerms, Counters};
 use super::{App, Refusal};
@@ -74,7 +74,12 @@ impl Proof {
 }
 
 impl App {
-    pub async fn create_draw(&self, terms: DrawTerms, key: Option<Remember>) -> Result<Campaign, Refusal> {
+    pub async fn create_draw(
+        &self,
+        terms: DrawTerms,
+        by: Actor,
+        key: Option<Remember>,
+    ) -> Result<Campaign, Refusal> {
         let _one_at_a_time = self.campaigns.lock().await;
         if let Some(before) = self.done_before(key.as_ref()).await? {
             return self.campaign(CampaignId::from_raw(before.subject)).await;
@@ -82,18 +87,18 @@ impl App {
         let now = self.now();
         let seed = chance::secret().map_err(|error| Refusal::Unavailable(error.to_string()))?;
         let (draw, codes) = self.drawn(CampaignId::from_raw(self.next_id(now)), terms, seed, now)?;
-        self.ledger.create_campaign(draw.clone(), codes, key).await?;
+        self.ledger.create_campaign(draw.clone(), codes, by, key).await?;
         Ok(draw)
     }
 
     /// Replaces a draft's terms; its seed stays.
-    pub async fn edit_draw(&self, id: CampaignId, terms: DrawTerms) -> Result<Campaign, Refusal> {
+    pub async fn edit_draw(&self, id: CampaignId, terms: DrawTerms, by: Actor) -> Result<Campaign, Refusal> {
         let _one_at_a_time = self.campaigns.lock().await;
         let before = self.campaign(id).await?;
         let seed = before.draw().ok_or(Rejection::NotFound)?.seed;
         let (mut draw, codes) = self.drawn(id, terms, seed, self.now())?;
         draw.created_at = before.created_at;
-        if before.state == CampaignState::Draft && self.ledger.edit_draw(draw.clone(), codes).await? {
+        if before.state == CampaignState::Draft && self.ledger.edit_draw(draw.clone(), codes, by).await? {
             return Ok(draw);
         }
         let detail = "Only a draft can be edited: what is published is what players were promised.".into();

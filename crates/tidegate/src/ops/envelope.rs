@@ -3,7 +3,8 @@
 
 use serde_json::{Value, json};
 use tidegate_core::{
-    CampaignId, DeliveryId, DrawId, ItemId, Moment, Money, OrderId, PlayId, Rejection, UserId, WebhookId,
+    ApiKeyId, CampaignId, DeliveryId, DrawId, ItemId, Moment, Money, OperatorId, OrderId, PlayId, Rejection,
+    UserId, WebhookId,
 };
 use tidegate_store::ledger::Delivery;
 use tidegate_store::ledger::sql::Event;
@@ -74,6 +75,8 @@ impl App {
             Some("play" | "prize") => self.print(PlayId::from_raw(raw)),
             Some("delivery") => self.print(DeliveryId::from_raw(raw)),
             Some("webhook") => self.print(WebhookId::from_raw(raw)),
+            Some("operator") => self.print(OperatorId::from_raw(raw)),
+            Some("api_key") => self.print(ApiKeyId::from_raw(raw)),
             Some("buyers") => self.print(UserId::from_raw(raw)),
             _ => self.print(OrderId::from_raw(raw)),
         }

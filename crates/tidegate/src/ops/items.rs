@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tidegate_core::{Item, ItemId, Money, Rejection};
 use tidegate_store::admission::News;
-use tidegate_store::ledger::{Ledger, Page, Remember, Remembered};
+use tidegate_store::ledger::{Actor, Ledger, Page, Remember, Remembered};
 
 use super::{App, Refusal};
 
@@ -20,7 +20,12 @@ pub struct ItemTerms {
 pub const ITEMS_SCOPE: &str = "items";
 
 impl App {
-    pub async fn create_item(&self, terms: ItemTerms, key: Option<Remember>) -> Result<Item, Refusal> {
+    pub async fn create_item(
+        &self,
+        terms: ItemTerms,
+        by: Actor,
+        key: Option<Remember>,
+    ) -> Result<Item, Refusal> {
         let _one_at_a_time = self.campaigns.lock().await;
         if let Some(before) = self.done_before(key.as_ref()).await? {
             return self.item(ItemId::from_raw(before.subject)).await;
@@ -29,15 +34,15 @@ impl App {
         let ItemTerms { name, description, price, image_url } = terms;
         let id = ItemId::from_raw(self.next_id(now));
         let item = Item { id, name, description, price, image_url, created_at: now, updated_at: now };
-        self.ledger.create_item(item.clone(), key).await?;
+        self.ledger.create_item(item.clone(), by, key).await?;
         Ok(item)
     }
 
-    pub async fn update_item(&self, id: ItemId, terms: ItemTerms) -> Result<Item, Refusal> {
+    pub async fn update_item(&self, id: ItemId, terms: ItemTerms, by: Actor) -> Result<Item, Refusal> {
         let before = self.item(id).await?;
         let ItemTerms { name, description, price, image_url } = terms;
         let item = Item { name, description, price, image_url, updated_at: self.now(), ..before };
-        self.ledger.update_item(item.clone()).await?;
+        self.ledger.update_item(item.clone(), by).await?;
         self.items.insert(id, Arc::new(item.clone()));
         self.tell(News::Item(id)).await;
         Ok(item)

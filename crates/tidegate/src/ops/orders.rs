@@ -248,9 +248,10 @@ impl App {
         self.cancel_as(order, Actor::Buyer(buyer)).await
     }
 
-    pub async fn cancel_for(&self, id: OrderId) -> Result<Order, Refusal> {
+    /// An operator cancels it for its buyer.
+    pub async fn cancel_for(&self, id: OrderId, by: Actor) -> Result<Order, Refusal> {
         let order = self.recorded_order(id).await?;
-        self.cancel_as(order, Actor::Operator).await
+        self.cancel_as(order, by).await
     }
 
     async fn cancel_as(&self, order: Order, by: Actor) -> Result<Order, Refusal> {

@@ -89,13 +89,12 @@ impl App {
     }
 
     /// An operator gives a paid order's money and units back.
-    pub async fn refund(&self, id: OrderId) -> Result<Order, Refusal> {
+    pub async fn refund(&self, id: OrderId, by: Actor) -> Result<Order, Refusal> {
         let order = self.recorded_order(id).await?;
         if order.state == OrderState::Refunded {
             return Ok(order);
         }
-        let refunded =
-            self.ledger.refund(id, Actor::Operator, self.now()).await?.ok_or(Rejection::NotFound)??;
+        let refunded = self.ledger.refund(id, by, self.now()).await?.ok_or(Rejection::NotFound)??;
         self.metrics.order("refunded");
         self.units_returned(&refunded).await?;
         Ok(refunded)

@@ -3,7 +3,7 @@
 use tidegate_core::pool::Withdrawal;
 use tidegate_core::{Campaign, CampaignId, CampaignState, Item, Kind, Moment, Phase, Rejection, Sale};
 use tidegate_store::admission::News;
-use tidegate_store::ledger::{Ledger, LedgerError, Page, Remember};
+use tidegate_store::ledger::{Actor, Ledger, LedgerError, Page, Remember};
 
 use super::campaigns::{CampaignTerms, Counters};
 use super::{App, Refusal};
@@ -41,23 +41,28 @@ pub struct OperatedSale {
 }
 
 impl App {
-    pub async fn create_sale(&self, terms: SaleTerms, key: Option<Remember>) -> Result<Campaign, Refusal> {
+    pub async fn create_sale(
+        &self,
+        terms: SaleTerms,
+        by: Actor,
+        key: Option<Remember>,
+    ) -> Result<Campaign, Refusal> {
         let _one_at_a_time = self.campaigns.lock().await;
         if let Some(before) = self.done_before(key.as_ref()).await? {
             return self.campaign(CampaignId::from_raw(before.subject)).await;
         }
         let now = self.now();
         let sale = self.drafted(CampaignId::from_raw(self.next_id(now)), terms, now, now).await?;
-        self.ledger.create_campaign(sale.clone(), vec![], key).await?;
+        self.ledger.create_campaign(sale.clone(), vec![], by, key).await?;
         Ok(sale)
     }
 
     /// Replaces a draft's terms.
-    pub async fn edit_sale(&self, id: CampaignId, terms: SaleTerms) -> Result<Campaign, Refusal> {
+    pub async fn edit_sale(&self, id: CampaignId, terms: SaleTerms, by: Actor) -> Result<Campaign, Refusal> {
         let _one_at_a_time = self.campaigns.lock().await;
         let before = self.campaign(id).await?;
         let sale = self.drafted(id, terms, before.created_at, self.now()).await?;
-        if before.state == CampaignState::Draft && self.ledger.edit_draft(sale.clone()).await? {
+        if before.state == CampaignState::Draft && self.ledger.edit_draft(sale.clone(), by).await? {
             return Ok(sale);
         }
         let detail = "Only a draft can be edited; restock, pause or close a published sale.".into();
@@ -82,6 +87,7 @@ impl App {
         &self,
         id: CampaignId,
         units: i64,
+        by: Actor,
         key: Option<Remember>,
     ) -> Result<(Campaign, i64), Refusal> {
         let _one_at_a_time = self.campaigns.lock().await;
@@ -101,12 +107,12 @@ impl App {
                 let most = tidegate_core::limits::MAX_STOCK;
                 return Err(Refusal::invalid("units", format!("would take the stock above {most}")));
             }
-            self.ledger.restock(id, amount, self.now(), key).await?
+            self.ledger.restock(id, amount, by, self.now(), key).await?
         } else {
             // The gate must know every slot the ledger knows before it says which are free.
             self.follow(id).await?;
             let withdrawal = self.admission.withdraw(id, amount).await?.ok_or(Rejection::NotReady)?;
-            self.record_withdrawal(id, withdrawal, key).await?
+            self.record_withdrawal(id, withdrawal, by, key).await?
         };
         let after = after.ok_or(Rejection::NotFound)?;
         self.follow(id).await?;
@@ -120,13 +126,14 @@ impl App {
         &self,
         id: CampaignId,
         withdrawal: Withdrawal,
+        by: Actor,
         key: Option<Remember>,
     ) -> Result<Option<Campaign>, Refusal> {
         if withdrawal.units == 0 {
             let detail = "No unit is free, so none can be taken out of sale.".into();
             return Err(Refusal::Conflict { code: "no_free_units", detail });
         }
-        let recorded = self.ledger.withdraw(id, withdrawal.clone(), self.now(), key).await;
+        let recorded = self.ledger.withdraw(id, withdrawal.clone(), by, self.now(), key).await;
         // One whose outcome is not known stays out of sale until gate and ledger are compared.
         if recorded.is_err()
             && !matches!(recorded, Err(LedgerError::Unclear(_)))

@@ -52,6 +52,7 @@ impl App {
         &self,
         url: String,
         events: Vec<String>,
+        by: Actor,
         key: Option<Remember>,
     ) -> Result<Webhook, Refusal> {
         let _one_at_a_time = self.campaigns.lock().await;
@@ -73,7 +74,7 @@ impl App {
             created_at: now,
             updated_at: now,
         };
-        self.ledger.create_webhook(webhook.clone(), key).await?;
+        self.ledger.create_webhook(webhook.clone(), by, key).await?;
         Ok(webhook)
     }
 
@@ -85,8 +86,8 @@ impl App {
         self.ledger.webhook(id).await?.ok_or_else(|| Rejection::NotFound.into())
     }
 
-    pub async fn delete_webhook(&self, id: WebhookId) -> Result<(), Refusal> {
-        if !self.ledger.delete_webhook(id, self.now()).await? {
+    pub async fn delete_webhook(&self, id: WebhookId, by: Actor) -> Result<(), Refusal> {
+        if !self.ledger.delete_webhook(id, by, self.now()).await? {
             return Err(Rejection::NotFound.into());
         }
         // Nothing is sent there any more; what was owed goes bit by bit.
@@ -95,25 +96,25 @@ impl App {
     }
 
     /// Signs with a new secret; the old one still signs beside it for a day.
-    pub async fn rotate_webhook(&self, id: WebhookId) -> Result<Webhook, Refusal> {
+    pub async fn rotate_webhook(&self, id: WebhookId, by: Actor) -> Result<Webhook, Refusal> {
         let now = self.now();
-        self.ledger.rotate_webhook(id, new_secret()?, now + OLD_SECRET_LIFE, now).await?;
+        self.ledger.rotate_webhook(id, new_secret()?, now + OLD_SECRET_LIFE, by, now).await?;
         self.webhook(id).await
     }
 
     /// Starts sending again after a receiver said it was gone.
-    pub async fn enable_webhook(&self, id: WebhookId) -> Result<Webhook, Refusal> {
-        self.ledger.set_webhook(id, None, Actor::Operator, self.now()).await?;
+    pub async fn enable_webhook(&self, id: WebhookId, by: Actor) -> Result<Webhook, Refusal> {
+        self.ledger.set_webhook(id, None, by, self.now()).await?;
         self.webhook(id).await
     }
 
     /// Sends events after the one of this number again; how many, and the number of the last looked at.
-    pub async fn replay_events(&self, id: WebhookId, after: u64) -> Result<(usize, u64), Refusal> {
+    pub async fn replay_events(&self, id: WebhookId, after: u64, by: Actor) -> Result<(usize, u64), Refusal> {
         if self.webhook(id).await?.disabled.is_some() {
             let detail = "This webhook is disabled; enable it first.".into();
             return Err(Refusal::Conflict { code: "disabled", detail });
         }
-        Ok(self.ledger.replay_events(id, after, self.now(), REPLAY_MOST).await?)
+        Ok(self.ledger.replay_events(id, after, by, self.now(), REPLAY_MOST).await?)
     }
 
     /// Whether the address may be sent to; the reason if not.

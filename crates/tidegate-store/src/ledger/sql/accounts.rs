@@ -189,7 +189,7 @@ impl SqlLedger {
             insert_session(tx, &token, session)?;
             let told =
                 Told { kind: "buyers.registered", campaign: None, subject: account.user.raw(), detail: None };
-            tell(tx, Actor::Buyer(account.user), now, told)?;
+            tell(tx, &Actor::Buyer(account.user), now, told)?;
             Ok(true)
         })
         .await

@@ -39,6 +39,7 @@ impl SqlLedger {
         kind: &'static str,
         buyers: Vec<NewBuyer>,
         expires_at: Moment,
+        by: Actor,
         now: Moment,
         key: Option<Remember>,
     ) -> Result<(), LedgerError> {
@@ -60,7 +61,7 @@ impl SqlLedger {
             remember(tx, key, first, 0, now)?;
             let detail = format!("{} {kind}", buyers.len());
             let told = Told { kind: "buyers.created", campaign: None, subject: first, detail: Some(&detail) };
-            tell(tx, Actor::Operator, now, told)
+            tell(tx, &by, now, told)
         })
         .await
     }

@@ -12,10 +12,15 @@ use super::remembered::remember;
 use super::rows::{campaign, sql};
 use crate::ledger::{Actor, LedgerError, Page, Remember, Tally};
 
-pub(super) fn create(tx: &Connection, campaign: &Campaign, key: Option<Remember>) -> engine::Result<()> {
+pub(super) fn create(
+    tx: &Connection,
+    campaign: &Campaign,
+    by: &Actor,
+    key: Option<Remember>,
+) -> engine::Result<()> {
     write(tx, campaign)?;
     remember(tx, key, campaign.id.raw(), 0, campaign.created_at)?;
-    announce(tx, campaign, "created", Actor::Operator, campaign.created_at, None)
+    announce(tx, campaign, "created", by, campaign.created_at, None)
 }
 
 /// Inserts or replaces everything but the tally.
@@ -83,7 +88,7 @@ pub(super) fn announce(
     tx: &Connection,
     campaign: &Campaign,
     what: &str,
-    by: Actor,
+    by: &Actor,
     now: Moment,
     detail: Option<&str>,
 ) -> engine::Result<()> {
@@ -93,14 +98,14 @@ pub(super) fn announce(
 }
 
 /// Replaces a draft's row; `false` if it is no draft any more.
-pub(super) fn put_draft(tx: &Connection, campaign: &Campaign) -> engine::Result<bool> {
+pub(super) fn put_draft(tx: &Connection, campaign: &Campaign, by: &Actor) -> engine::Result<bool> {
     lock(tx, &[campaign.id])?;
     let found = by_id(tx, campaign.id)?.filter(|found| found.state == CampaignState::Draft);
     let still_draft = found.is_some();
     if let Some(Campaign { epoch, .. }) = found {
         // A pool of this epoch may be installed already, by a publishing that failed.
         write(tx, &Campaign { epoch, ..campaign.clone() })?;
-        announce(tx, campaign, "edited", Actor::Operator, campaign.updated_at, None)?;
+        announce(tx, campaign, "edited", by, campaign.updated_at, None)?;
     }
     Ok(still_draft)
 }
@@ -207,15 +212,15 @@ impl SqlLedger {
                 Err(refused) => return Ok(Some(Err(refused))),
             };
             write(tx, &after)?;
-            announce(tx, &after, event_of(step), by, now, reason.as_deref())?;
+            announce(tx, &after, event_of(step), &by, now, reason.as_deref())?;
             Ok(Some(Ok(after)))
         })
         .await
     }
 
     /// Replaces a draft's terms; `false` if it is no draft any more.
-    pub async fn edit_draft(&self, campaign: Campaign) -> Result<bool, LedgerError> {
-        self.write(move |tx| put_draft(tx, &campaign)).await
+    pub async fn edit_draft(&self, campaign: Campaign, by: Actor) -> Result<bool, LedgerError> {
+        self.write(move |tx| put_draft(tx, &campaign, &by)).await
     }
 
     /// Announces, once, that a campaign's window has begun.
@@ -227,7 +232,7 @@ impl SqlLedger {
                 return Ok(false);
             }
             if let Some(campaign) = by_id(tx, id)? {
-                announce(tx, &campaign, "opened", Actor::Clock, now, None)?;
+                announce(tx, &campaign, "opened", &Actor::Clock, now, None)?;
             }
             Ok(true)
         })

@@ -214,7 +214,7 @@ fn tried(tx: &Connection, delivery: &Delivery, tried: Tried, now: Moment) -> eng
         Some(play) if changed == 1 => {
             let subject = play.raw();
             let told = Told { kind, campaign: delivery.campaign, subject, detail: error.as_deref() };
-            tell(tx, Actor::Clock, now, told)
+            tell(tx, &Actor::Clock, now, told)
         }
         _ => Ok(()),
     }
@@ -244,7 +244,7 @@ fn give(tx: &Connection, delivery: &Delivery, now: Moment) -> engine::Result<Tri
                 subject: play.cast_unsigned(),
                 detail: None,
             };
-            tell(tx, Actor::Clock, now, told)?;
+            tell(tx, &Actor::Clock, now, told)?;
             None
         }
         Some(PrizeKind::Coupon) | None => {

@@ -59,8 +59,8 @@ impl SqlLedger {
     }
 
     /// An operator has it tried again, now; `false` if there is nothing to try.
-    pub async fn retry_delivery(&self, id: DeliveryId, now: Moment) -> Result<bool, LedgerError> {
-        self.by_operator(id, now, "delivery.retried", |tx, raw, now| {
+    pub async fn retry_delivery(&self, id: DeliveryId, by: Actor, now: Moment) -> Result<bool, LedgerError> {
+        self.by_operator(id, by, now, "delivery.retried", |tx, raw, now| {
             tx.execute(
                 "UPDATE delivery SET state = 'new', tries = 0, due_at = ?2, open_since = ?2, updated_at = ?2
                  WHERE id = ?1 AND (state IN ('failed', 'dead') OR (state = 'delivered' AND event IS NOT NULL))",
@@ -71,8 +71,8 @@ impl SqlLedger {
     }
 
     /// An operator grants a prize that waited for them; `false` if it did not.
-    pub async fn grant_delivery(&self, id: DeliveryId, now: Moment) -> Result<bool, LedgerError> {
-        self.by_operator(id, now, "delivery.granted", |tx, raw, now| {
+    pub async fn grant_delivery(&self, id: DeliveryId, by: Actor, now: Moment) -> Result<bool, LedgerError> {
+        self.by_operator(id, by, now, "delivery.granted", |tx, raw, now| {
             let which = "waits_for = 'operator' AND id = ?2";
             tx.execute(&[RELEASE, which].concat(), params![now.millis(), raw])
         })
@@ -82,6 +82,7 @@ impl SqlLedger {
     async fn by_operator(
         &self,
         id: DeliveryId,
+        by: Actor,
         now: Moment,
         kind: &'static str,
         change: fn(&Connection, i64, Moment) -> engine::Result<usize>,
@@ -91,7 +92,7 @@ impl SqlLedger {
             let changed = change(tx, sql(id.raw()), now)? == 1;
             if changed {
                 let told = Told { kind, campaign: delivery.campaign, subject: id.raw(), detail: None };
-                tell(tx, Actor::Operator, now, told)?;
+                tell(tx, &by, now, told)?;
             }
             Ok(changed)
         })
@@ -123,7 +124,7 @@ impl SqlLedger {
                 .query_row([raw], |row| id(row, "campaign"))?;
             let campaign = Some(CampaignId::from_raw(campaign));
             let told = Told { kind: "prize.addressed", campaign, subject: play.raw(), detail: None };
-            tell(tx, by, now, told)?;
+            tell(tx, &by, now, told)?;
             Ok(true)
         })
         .await

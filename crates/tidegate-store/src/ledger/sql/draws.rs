@@ -12,7 +12,7 @@ use super::dialect::Column;
 use super::engine;
 use super::engine::{Connection, OptionalExtension, Row, Values, params, row};
 use super::rows::{broken, id, sql, word};
-use crate::ledger::{History, LedgerError};
+use crate::ledger::{Actor, History, LedgerError};
 
 pub(super) fn read(connection: &Connection, campaign: CampaignId) -> engine::Result<Arc<Draw>> {
     let raw = sql(campaign.raw());
@@ -123,9 +123,14 @@ pub(super) fn take_prize(tx: &Connection, campaign: CampaignId, prize: PrizeNumb
 
 impl SqlLedger {
     /// Replaces a draft's terms; `false` if it is no draft any more.
-    pub async fn edit_draw(&self, campaign: Campaign, codes: Vec<Vec<String>>) -> Result<bool, LedgerError> {
+    pub async fn edit_draw(
+        &self,
+        campaign: Campaign,
+        codes: Vec<Vec<String>>,
+        by: Actor,
+    ) -> Result<bool, LedgerError> {
         self.write_alone(move |tx| {
-            let edited = put_draft(tx, &campaign)?;
+            let edited = put_draft(tx, &campaign, &by)?;
             if edited {
                 write(tx, &campaign, &codes)?;
             }

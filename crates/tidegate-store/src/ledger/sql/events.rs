@@ -29,7 +29,7 @@ pub(super) struct Told<'a> {
     pub(super) detail: Option<&'a str>,
 }
 
-pub(super) fn tell(tx: &Connection, by: Actor, at: Moment, told: Told<'_>) -> engine::Result<()> {
+pub(super) fn tell(tx: &Connection, by: &Actor, at: Moment, told: Told<'_>) -> engine::Result<()> {
     let Told { kind, campaign, subject, detail } = told;
     let mut insert = tx.prepare_cached(
         "INSERT INTO outbox (at, actor, kind, campaign, subject, detail) VALUES (?, ?, ?, ?, ?, ?)",

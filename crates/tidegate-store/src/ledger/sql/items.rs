@@ -10,7 +10,7 @@ use super::remembered::remember;
 use super::rows::{item, sql};
 use crate::ledger::{Actor, LedgerError, Page, Remember};
 
-pub(super) fn create(tx: &Connection, item: &Item, key: Option<Remember>) -> engine::Result<()> {
+pub(super) fn create(tx: &Connection, item: &Item, by: &Actor, key: Option<Remember>) -> engine::Result<()> {
     tx.execute(
         "INSERT INTO item (id, name, description, price, currency, image_url, created_at, updated_at)
          VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
@@ -27,7 +27,7 @@ pub(super) fn create(tx: &Connection, item: &Item, key: Option<Remember>) -> eng
     )?;
     remember(tx, key, item.id.raw(), 0, item.created_at)?;
     let told = Told { kind: "item.created", campaign: None, subject: item.id.raw(), detail: None };
-    tell(tx, Actor::Operator, item.created_at, told)
+    tell(tx, by, item.created_at, told)
 }
 
 impl SqlLedger {
@@ -50,7 +50,7 @@ impl SqlLedger {
     }
 
     /// Replaces an item's texts and price; `false` if there is no such item.
-    pub async fn update_item(&self, item: Item) -> Result<bool, LedgerError> {
+    pub async fn update_item(&self, item: Item, by: Actor) -> Result<bool, LedgerError> {
         self.write(move |tx| {
             let changed = tx.execute(
                 "UPDATE item SET name = ?2, description = ?3, price = ?4, currency = ?5, image_url = ?6,
@@ -66,7 +66,7 @@ impl SqlLedger {
                 ],
             )?;
             let told = Told { kind: "item.updated", campaign: None, subject: item.id.raw(), detail: None };
-            tell(tx, Actor::Operator, item.updated_at, told)?;
+            tell(tx, &by, item.updated_at, told)?;
             Ok(changed == 1)
         })
         .await

@@ -45,7 +45,7 @@ pub(super) fn advance(
     tx: &Connection,
     from: OrderState,
     to: &Order,
-    by: Actor,
+    by: &Actor,
     kind: &str,
 ) -> engine::Result<()> {
     let changed = tx
@@ -77,7 +77,7 @@ pub(super) fn advance(
 pub(super) fn cancel(
     tx: &Connection,
     id: OrderId,
-    by: Actor,
+    by: &Actor,
     now: Moment,
 ) -> engine::Result<Option<Result<Order, WrongState>>> {
     let Some(before) = locked(tx, id)? else { return Ok(None) };
@@ -114,7 +114,7 @@ pub(super) fn expire_due(tx: &Connection, now: Moment, most: u32) -> engine::Res
         let from = before.state;
         let after = before.expire(now).map_err(|refused| broken(refused.to_string()))?;
         stock::give_back(tx, &after, now)?;
-        advance(tx, from, &after, Actor::Clock, "order.expired")?;
+        advance(tx, from, &after, &Actor::Clock, "order.expired")?;
         expired.push(after);
     }
     Ok(expired)

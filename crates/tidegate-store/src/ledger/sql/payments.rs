@@ -27,7 +27,7 @@ pub struct DueRefund {
 pub(super) fn settle(
     tx: &Connection,
     payment: &Payment,
-    by: Actor,
+    by: &Actor,
     now: Moment,
 ) -> engine::Result<Settlement> {
     let Some(before) = locked(tx, payment.order)? else { return Ok(Settlement::NoSuchOrder) };
@@ -125,13 +125,13 @@ fn owe(tx: &Connection, payment: &Payment, order: &Order, reason: &str, now: Mom
         subject: order.id.raw(),
         detail: Some(reason),
     };
-    tell(tx, Actor::Clock, now, told)
+    tell(tx, &Actor::Clock, now, told)
 }
 
 pub(super) fn refund(
     tx: &Connection,
     order: OrderId,
-    by: Actor,
+    by: &Actor,
     now: Moment,
 ) -> engine::Result<Option<Result<Order, WrongState>>> {
     let Some(before) = locked(tx, order)? else { return Ok(None) };
@@ -214,7 +214,7 @@ impl SqlLedger {
             }
             let campaign = by_id(tx, refund.order)?.map(|order| order.campaign);
             let told = Told { kind: "refund.done", campaign, subject: refund.order.raw(), detail: None };
-            tell(tx, Actor::Clock, now, told)
+            tell(tx, &Actor::Clock, now, told)
         })
         .await
     }

@@ -39,18 +39,24 @@ impl Records for SqlLedger {
 }
 
 impl Ledger for SqlLedger {
-    async fn create_item(&self, item: Item, remember: Option<Remember>) -> Result<(), LedgerError> {
-        self.write(move |tx| items::create(tx, &item, remember)).await
+    async fn create_item(
+        &self,
+        item: Item,
+        by: Actor,
+        remember: Option<Remember>,
+    ) -> Result<(), LedgerError> {
+        self.write(move |tx| items::create(tx, &item, &by, remember)).await
     }
 
     async fn create_campaign(
         &self,
         campaign: Campaign,
         codes: Vec<Vec<String>>,
+        by: Actor,
         remember: Option<Remember>,
     ) -> Result<(), LedgerError> {
         self.write_alone(move |tx| {
-            campaigns::create(tx, &campaign, remember)?;
+            campaigns::create(tx, &campaign, &by, remember)?;
             if campaign.draw().is_some() { draws::write(tx, &campaign, &codes) } else { Ok(()) }
         })
         .await
@@ -87,20 +93,22 @@ impl Ledger for SqlLedger {
         &self,
         campaign: CampaignId,
         units: u32,
+        by: Actor,
         now: Moment,
         remember: Option<Remember>,
     ) -> Result<Option<Campaign>, LedgerError> {
-        self.write(move |tx| stock::restock(tx, campaign, units, now, remember)).await
+        self.write(move |tx| stock::restock(tx, campaign, units, &by, now, remember)).await
     }
 
     async fn withdraw(
         &self,
         campaign: CampaignId,
         withdrawal: Withdrawal,
+        by: Actor,
         now: Moment,
         remember: Option<Remember>,
     ) -> Result<Option<Campaign>, LedgerError> {
-        self.write(move |tx| stock::withdraw(tx, campaign, &withdrawal, now, remember)).await
+        self.write(move |tx| stock::withdraw(tx, campaign, &withdrawal, &by, now, remember)).await
     }
 
     async fn order(&self, id: OrderId) -> Result<Option<Order>, LedgerError> {
@@ -128,7 +136,7 @@ impl Ledger for SqlLedger {
     }
 
     async fn settle(&self, payment: Payment, by: Actor, now: Moment) -> Result<Settlement, LedgerError> {
-        self.write(move |tx| payments::settle(tx, &payment, by, now)).await
+        self.write(move |tx| payments::settle(tx, &payment, &by, now)).await
     }
 
     async fn cancel(
@@ -137,7 +145,7 @@ impl Ledger for SqlLedger {
         by: Actor,
         now: Moment,
     ) -> Result<Option<Result<Order, WrongState>>, LedgerError> {
-        self.write(move |tx| orders::cancel(tx, id, by, now)).await
+        self.write(move |tx| orders::cancel(tx, id, &by, now)).await
     }
 
     async fn refund(
@@ -146,7 +154,7 @@ impl Ledger for SqlLedger {
         by: Actor,
         now: Moment,
     ) -> Result<Option<Result<Order, WrongState>>, LedgerError> {
-        self.write(move |tx| payments::refund(tx, id, by, now)).await
+        self.write(move |tx| payments::refund(tx, id, &by, now)).await
     }
 
     async fn expire_due(&self, now: Moment, most: u32) -> Result<Vec<Order>, LedgerError> {

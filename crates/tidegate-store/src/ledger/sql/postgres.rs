@@ -20,7 +20,7 @@ use super::{Observer, record};
 use crate::ledger::{LedgerError, Recorded};
 
 /// Each runs once, in order.
-const MIGRATIONS: &[&str] = &[include_str!("postgres.sql")];
+const MIGRATIONS: &[&str] = &[include_str!("postgres.sql"), include_str!("postgres_operators.sql")];
 /// Names the lock under which the schema is changed.
 const MIGRATES: i64 = 0x7469_6465_6d69_6772;
 /// Names the lock that whoever writes events holds until the commit.

@@ -38,7 +38,8 @@ impl SqlLedger {
                 "SELECT coalesce(max(id), 0) AS id FROM (
                      SELECT max(id) AS id FROM orders UNION ALL SELECT max(id) FROM buyer UNION ALL
                      SELECT max(id) FROM campaign UNION ALL SELECT max(id) FROM item UNION ALL
-                     SELECT max(id) FROM play UNION ALL SELECT max(id) FROM webhook) AS ids",
+                     SELECT max(id) FROM play UNION ALL SELECT max(id) FROM webhook UNION ALL
+                     SELECT max(id) FROM operator_account UNION ALL SELECT max(id) FROM api_key) AS ids",
                 params![],
                 |row| id(row, "id"),
             )

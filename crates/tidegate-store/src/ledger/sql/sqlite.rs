@@ -8,7 +8,8 @@ use super::engine;
 use crate::ledger::LedgerError;
 
 /// Each runs once, in order; `user_version` counts those that have.
-const MIGRATIONS: &[&str] = &[include_str!("schema.sql"), include_str!("draws.sql")];
+const MIGRATIONS: &[&str] =
+    &[include_str!("schema.sql"), include_str!("draws.sql"), include_str!("operators.sql")];
 
 /// Readers follow indexes; what they read twice is in the system's cache.
 const READER_CACHE_MB: u32 = 8;

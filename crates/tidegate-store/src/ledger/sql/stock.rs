@@ -119,6 +119,7 @@ pub(super) fn restock(
     tx: &Connection,
     id: CampaignId,
     units: u32,
+    by: &Actor,
     now: Moment,
     key: Option<Remember>,
 ) -> engine::Result<Option<Campaign>> {
@@ -128,7 +129,7 @@ pub(super) fn restock(
     resize(tx, id, campaign.stock + units, top, now)?;
     log(tx, id, &StockChange::Restock { top }, now)?;
     remember(tx, key, id.raw(), units.into(), now)?;
-    announce(tx, &campaign, "restocked", Actor::Operator, now, Some(&format!("+{units}")))?;
+    announce(tx, &campaign, "restocked", by, now, Some(&format!("+{units}")))?;
     by_id(tx, id)
 }
 
@@ -136,6 +137,7 @@ pub(super) fn withdraw(
     tx: &Connection,
     id: CampaignId,
     withdrawal: &Withdrawal,
+    by: &Actor,
     now: Moment,
     key: Option<Remember>,
 ) -> engine::Result<Option<Campaign>> {
@@ -157,7 +159,7 @@ pub(super) fn withdraw(
     log(tx, id, &change, now)?;
     remember(tx, key, id.raw(), -i64::from(withdrawal.units), now)?;
     let detail = format!("-{}", withdrawal.units);
-    announce(tx, &campaign, "restocked", Actor::Operator, now, Some(&detail))?;
+    announce(tx, &campaign, "restocked", by, now, Some(&detail))?;
     by_id(tx, id)
 }
 

@@ -15,7 +15,7 @@ use super::rows::{id, moment, sql, word};
 use crate::ledger::{Actor, LedgerError, Remember};
 
 /// What concerns nobody but operators: webhooks telling of webhooks would never end.
-const INTERNAL: &[&str] = &["webhook.", "delivery.", "buyers."];
+const INTERNAL: &[&str] = &["webhook.", "delivery.", "buyers.", "operator.", "api_key."];
 
 #[derive(Clone, PartialEq, Eq)]
 pub struct Webhook {
@@ -162,7 +162,12 @@ impl SqlLedger {
         .await
     }
 
-    pub async fn create_webhook(&self, webhook: Webhook, key: Option<Remember>) -> Result<(), LedgerError> {
+    pub async fn create_webhook(
+        &self,
+        webhook: Webhook,
+        by: Actor,
+        key: Option<Remember>,
+    ) -> Result<(), LedgerError> {
         self.write(move |tx| {
             let now = webhook.created_at;
             tx.execute(
@@ -178,17 +183,17 @@ impl SqlLedger {
             )?;
             from_now_on(tx, webhook.id)?;
             remember(tx, key, webhook.id.raw(), 0, now)?;
-            tell(tx, Actor::Operator, now, told(webhook.id, "webhook.created"))
+            tell(tx, &by, now, told(webhook.id, "webhook.created"))
         })
         .await
     }
 
     /// Removes it; `false` if there is none. What is owed to it is to be dropped.
-    pub async fn delete_webhook(&self, id: WebhookId, now: Moment) -> Result<bool, LedgerError> {
+    pub async fn delete_webhook(&self, id: WebhookId, by: Actor, now: Moment) -> Result<bool, LedgerError> {
         self.write(move |tx| {
             let deleted = tx.execute("DELETE FROM webhook WHERE id = ?", [sql(id.raw())])? == 1;
             if deleted {
-                tell(tx, Actor::Operator, now, told(id, "webhook.deleted"))?;
+                tell(tx, &by, now, told(id, "webhook.deleted"))?;
             }
             Ok(deleted)
         })
@@ -213,6 +218,7 @@ impl SqlLedger {
         id: WebhookId,
         secret: Vec<u8>,
         old_until: Moment,
+        by: Actor,
         now: Moment,
     ) -> Result<bool, LedgerError> {
         self.write(move |tx| {
@@ -221,7 +227,7 @@ impl SqlLedger {
                     params![sql(id.raw()), secret, old_until.millis(), now.millis()],
                 )? == 1;
                 if rotated {
-                    tell(tx, Actor::Operator, now, told(id, "webhook.rotated"))?;
+                    tell(tx, &by, now, told(id, "webhook.rotated"))?;
                 }
                 Ok(rotated)
             })
@@ -254,7 +260,7 @@ impl SqlLedger {
                 }
                 if changed {
                     let kind = if disabled.is_some() { "webhook.disabled" } else { "webhook.enabled" };
-                    tell(tx, by, now, told(id, kind))?;
+                    tell(tx, &by, now, told(id, kind))?;
                 }
                 Ok(changed)
             })
@@ -267,6 +273,7 @@ impl SqlLedger {
         &self,
         id: WebhookId,
         after: u64,
+        by: Actor,
         now: Moment,
         most: u32,
     ) -> Result<(usize, u64), LedgerError> {
@@ -290,7 +297,7 @@ impl SqlLedger {
                         owed += 1;
                     }
                 }
-                tell(tx, Actor::Operator, now, told(id, "webhook.replayed"))?;
+                tell(tx, &by, now, told(id, "webhook.replayed"))?;
                 Ok((owed, last))
             })
             .await

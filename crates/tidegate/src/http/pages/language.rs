@@ -59,7 +59,7 @@ impl Lang {
 
     pub(super) fn of(query: Option<&str>, headers: &HeaderMap) -> Self {
         Self::asked(query)
-            .or_else(|| super::super::browser::cookie_value(headers, COOKIE).and_then(Self::parse))
+            .or_else(|| super::super::browser::find_cookie(headers, COOKIE).and_then(Self::parse))
             .or_else(|| preferred(headers.get(header::ACCEPT_LANGUAGE)?.to_str().ok()?))
             .unwrap_or(Self::En)
     }

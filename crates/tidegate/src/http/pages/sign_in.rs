@@ -6,7 +6,7 @@ use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 
 use super::super::Site;
-use super::super::browser::{cookie, session_cookie};
+use super::super::browser::{cookie, session_token};
 use super::super::input::{Address, Asked};
 use super::super::problem::Problem;
 use super::super::terms::Checks;
@@ -157,7 +157,7 @@ pub(super) async fn sign_out(
     headers: HeaderMap,
     _: Form,
 ) -> Result<Response, Trouble> {
-    if let Some(token) = session_cookie(&headers) {
+    if let Some(token) = session_token(&headers) {
         let (app, token) = (site.app.clone(), token.to_owned());
         site.carry_out(async move { app.logout(&token).await }).await?;
     }

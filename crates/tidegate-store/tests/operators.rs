@@ -1,0 +1,189 @@
+//! Operators' accounts, consoles and API keys: the same on SQLite and on PostgreSQL.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on says where")]
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tidegate_core::{ApiKeyId, Moment, OperatorId, Role};
+use tidegate_servers::Postgres;
+use tidegate_store::conformance::NOW;
+use tidegate_store::ledger::sql::{
+    ApiKey, Made, OpenedBy, OperatorAccount, OperatorChange, PostgresOptions, SqlLedger, SqliteOptions,
+    Unobserved,
+};
+use tidegate_store::ledger::{Actor, Page};
+
+const ADMIN: Actor = Actor::Operator(None);
+const LATER: Duration = Duration::from_secs(3600);
+
+fn sqlite(directory: &Path) -> SqlLedger {
+    let options = SqliteOptions { path: directory.join("ledger.db"), readers: 2, cache_mb: 8, max_mb: None };
+    SqlLedger::open(&options, Box::new(Unobserved)).unwrap()
+}
+
+async fn postgres(server: &Postgres) -> SqlLedger {
+    let options = PostgresOptions { url: server.create("operators"), readers: 2, writers: 2 };
+    let ledger = SqlLedger::postgres(options, Arc::new(Unobserved)).unwrap();
+    ledger.migrate().await.unwrap();
+    ledger
+}
+
+fn lin() -> OperatorAccount {
+    OperatorAccount {
+        id: OperatorId::from_raw(1),
+        name: "lin".into(),
+        password: "a hash".into(),
+        role: Role::Viewer,
+        totp: None,
+        disabled: false,
+        created_at: NOW,
+    }
+}
+
+fn key(id: u64, name: &str) -> ApiKey {
+    ApiKey {
+        id: ApiKeyId::from_raw(id),
+        name: name.into(),
+        role: Role::Operator,
+        created_at: NOW,
+        created_by: "operator".into(),
+        revoked_at: None,
+        last_used_at: None,
+    }
+}
+
+async fn kinds(ledger: &SqlLedger) -> Vec<String> {
+    let events = ledger.events(None, Page::ALL).await.unwrap();
+    events.iter().rev().map(|event| format!("{} {}", event.actor, event.kind)).collect()
+}
+
+async fn accounts_and_consoles(ledger: &SqlLedger) {
+    let ends = NOW + LATER;
+    assert_eq!(ledger.create_operator(lin(), 2, ADMIN, None).await.unwrap(), Made::Yes);
+    let twin = OperatorAccount { id: OperatorId::from_raw(2), ..lin() };
+    assert_eq!(ledger.create_operator(twin.clone(), 2, ADMIN, None).await.unwrap(), Made::NameTaken);
+    assert_eq!(ledger.create_operator(twin, 1, ADMIN, None).await.unwrap(), Made::TooMany);
+    let open = async |token: u8, account: &OperatorAccount, step| {
+        ledger.open_console([token; 32], account.clone(), step, ends, NOW).await.unwrap()
+    };
+    let change =
+        async |change| ledger.change_operator("lin".into(), vec![change], ADMIN, NOW).await.unwrap().unwrap();
+    let seen = async |token: u8| ledger.console([token; 32]).await.unwrap();
+    assert!(open(1, &lin(), None).await);
+    let promoted = change(OperatorChange::Role(Role::Operator)).await;
+    let expected = OpenedBy::Operator { name: "lin".into(), role: Role::Operator };
+    assert_eq!(seen(1).await.unwrap().opened_by, expected, "a console is worth what its operator is now");
+
+    let factored = change(OperatorChange::Totp(Some((vec![7; 20], 100)))).await;
+    assert!(!open(2, &promoted, None).await, "the factor came while the password was being looked at");
+    assert!(!open(2, &factored, Some(100)).await, "the code that proved the factor was taken with it");
+    assert!(open(2, &factored, Some(101)).await);
+    assert!(!open(3, &factored, Some(101)).await, "a code is taken once");
+    assert!(!open(3, &factored, Some(100)).await, "nor is an earlier one");
+
+    change(OperatorChange::Disabled(true)).await;
+    assert_eq!((seen(1).await, seen(2).await), (None, None));
+    assert!(!open(3, &factored, Some(102)).await);
+    change(OperatorChange::Disabled(false)).await;
+    assert_eq!(seen(1).await, None, "what was ended stays ended");
+    assert!(ledger.change_operator("mei".into(), vec![], ADMIN, NOW).await.unwrap().is_none());
+
+    ledger.open_key_console([9; 32], [5; 32], ends, NOW).await.unwrap();
+    assert_eq!(seen(9).await.unwrap().opened_by, OpenedBy::AdminKey([5; 32]));
+    ledger.extend_console([9; 32], ends + LATER).await.unwrap();
+    assert_eq!(ledger.forget_consoles(ends + LATER).await.unwrap(), 0);
+    assert_eq!(ledger.forget_consoles(ends + LATER + LATER).await.unwrap(), 1);
+}
+
+async fn keys(ledger: &SqlLedger) {
+    let create = async |key, digest: u8, most| {
+        ledger.create_api_key(key, [digest; 32], most, ADMIN, None).await.unwrap()
+    };
+    assert_eq!(create(key(11, "deploy"), 1, 2).await, Made::Yes);
+    assert_eq!(create(key(12, "deploy"), 2, 2).await, Made::NameTaken);
+    let used_at: Moment = NOW + LATER;
+    ledger.note_key_used(ApiKeyId::from_raw(11), used_at).await.unwrap();
+    let found = ledger.working_key([1; 32]).await.unwrap().unwrap();
+    assert_eq!(found, ApiKey { last_used_at: Some(used_at), ..key(11, "deploy") });
+    let revoke = async || ledger.revoke_api_key(ApiKeyId::from_raw(11), ADMIN, NOW).await.unwrap();
+    assert_eq!((revoke().await, revoke().await), (Some([1; 32]), None));
+    assert_eq!(ledger.working_key([1; 32]).await.unwrap(), None);
+    assert_eq!(create(key(13, "deploy"), 3, 1).await, Made::Yes, "the name and the place are free again");
+    assert_eq!(create(key(14, "other"), 4, 1).await, Made::TooMany);
+    let listed: Vec<u64> = ledger.api_keys(9).await.unwrap().iter().map(|key| key.id.raw()).collect();
+    assert_eq!(listed, [13, 11], "those that work come first");
+    assert_eq!(ledger.forget_api_keys(NOW + LATER).await.unwrap(), 1);
+}
+
+async fn story(ledger: SqlLedger) {
+    accounts_and_consoles(&ledger).await;
+    keys(&ledger).await;
+    assert_eq!(ledger.highest_id().await.unwrap(), 13);
+    let expected = [
+        "operator operator.created",
+        "operator:lin operator.signed_in",
+        "operator operator.changed",
+        "operator operator.changed",
+        "operator:lin operator.signed_in",
+        "operator operator.changed",
+        "operator operator.changed",
+        "operator operator.signed_in",
+        "operator api_key.created",
+        "operator api_key.revoked",
+        "operator api_key.created",
+    ];
+    assert_eq!(kinds(&ledger).await, expected, "whatever changed is in the log, and nothing else");
+}
+
+#[tokio::test]
+async fn operators_are_kept_in_sqlite() {
+    let directory = tempfile::tempdir().unwrap();
+    story(sqlite(directory.path())).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn operators_are_kept_in_postgresql() {
+    let server = Postgres::start();
+    story(postgres(&server).await).await;
+}
+
+/// A ledger of the version before operators is brought up to date, with everything that was in it.
+#[tokio::test]
+async fn a_ledger_of_the_second_version_is_migrated() {
+    let directory = tempfile::tempdir().unwrap();
+    let raw = rusqlite::Connection::open(directory.path().join("ledger.db")).unwrap();
+    raw.execute_batch(include_str!("../src/ledger/sql/schema.sql")).unwrap();
+    raw.execute_batch(include_str!("../src/ledger/sql/draws.sql")).unwrap();
+    raw.execute_batch(
+        "PRAGMA user_version = 2;
+         INSERT INTO outbox (at, actor, kind, subject) VALUES (0, 'operator', 'webhook.created', 1);",
+    )
+    .unwrap();
+    drop(raw);
+    let ledger = sqlite(directory.path());
+    assert_eq!(kinds(&ledger).await, ["operator webhook.created"]);
+    assert_eq!(ledger.create_operator(lin(), 1, ADMIN, None).await.unwrap(), Made::Yes);
+}
+
+/// The same where many nodes share it: the first that starts brings it up to date.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_shared_ledger_of_the_first_version_is_migrated() {
+    let server = Postgres::start();
+    let ledger = postgres(&server).await;
+    ledger.close();
+    drop(ledger);
+    let url = server.url("operators");
+    let back = "DROP TABLE operator_session; DROP TABLE operator_account; DROP TABLE api_key;
+                DELETE FROM schema_version WHERE version = 2";
+    tokio::task::spawn_blocking(move || {
+        postgres::Client::connect(&url, postgres::NoTls).unwrap().batch_execute(back).unwrap();
+    })
+    .await
+    .unwrap();
+    let options = PostgresOptions { url: server.url("operators"), readers: 1, writers: 1 };
+    let ledger = SqlLedger::postgres(options, Arc::new(Unobserved)).unwrap();
+    ledger.migrate().await.unwrap();
+    assert_eq!(ledger.create_operator(lin(), 1, ADMIN, None).await.unwrap(), Made::Yes);
+}

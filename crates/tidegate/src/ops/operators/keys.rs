@@ -1,0 +1,159 @@
+//! API keys: with one a machine acts as an operator, in the key's name and role.
+//!
+//! What always holds: a key is shown once, when it is made. One that is revoked works here no more from that moment on,
+//! and on other nodes for at most `LOOK_AGAIN`.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use quick_cache::sync::Cache;
+use tidegate_core::{ApiKeyId, Moment, Rejection, Role};
+use tidegate_store::ledger::Remember;
+use tidegate_store::ledger::sql::ApiKey;
+
+use super::Operating;
+use super::accounts::{check_name, made};
+use crate::chance::{self, Secret, digest};
+use crate::ops::{App, Refusal};
+
+pub const KEYS_SCOPE: &str = "api_keys";
+/// Keys that work at a time.
+pub const MAX_KEYS: u32 = 500;
+/// Keys in a list; those that work all fit.
+pub const MAX_LISTED: u32 = 1000;
+/// What API keys begin with.
+pub(super) const PREFIX: &str = "tk_";
+/// How long a revoked key can be looked at.
+pub(super) const KEEP_REVOKED: Duration = Duration::from_secs(90 * 24 * 3600);
+/// A key that is at hand is looked up again after this: another node may have revoked it.
+const LOOK_AGAIN: Duration = Duration::from_secs(30);
+/// Using a key is noted no more often than this.
+const NOTE_EVERY: Duration = Duration::from_secs(60);
+
+#[derive(Clone, Debug)]
+struct Known {
+    key: ApiKey,
+    looked: Instant,
+}
+
+/// Keys at hand.
+#[derive(Debug)]
+pub(super) struct KnownKeys {
+    known: Cache<Secret, Known>,
+    /// How many were revoked here.
+    revoked: AtomicU64,
+}
+
+impl Default for KnownKeys {
+    fn default() -> Self {
+        Self { known: Cache::new(MAX_KEYS as usize), revoked: AtomicU64::new(0) }
+    }
+}
+
+impl KnownKeys {
+    fn find(&self, digest: &Secret) -> Option<ApiKey> {
+        self.known.get(digest).filter(|known| known.looked.elapsed() < LOOK_AGAIN).map(|known| known.key)
+    }
+
+    /// Takes note of a key that was looked up when so many were revoked.
+    fn learn(&self, digest: Secret, key: ApiKey, revoked: u64) {
+        self.known.insert(digest, Known { key, looked: Instant::now() });
+        // This key may be among those revoked since.
+        if self.revoked.load(Ordering::SeqCst) != revoked {
+            self.known.remove(&digest);
+        }
+    }
+
+    fn forget(&self, digest: &Secret) {
+        self.revoked.fetch_add(1, Ordering::SeqCst);
+        self.known.remove(digest);
+    }
+
+    /// Notes a use; says whether the last one noted was long enough ago to write this one down.
+    fn used(&self, digest: &Secret, key: &ApiKey, now: Moment) -> bool {
+        if key.last_used_at.is_some_and(|last| now < last + NOTE_EVERY) {
+            return false;
+        }
+        if let Some(known) = self.known.get(digest) {
+            let key = ApiKey { last_used_at: Some(now), ..known.key };
+            // Only if it is still there: one that was revoked meanwhile stays forgotten.
+            let _ = self.known.replace(*digest, Known { key, looked: known.looked }, false);
+        }
+        true
+    }
+}
+
+impl App {
+    pub(super) async fn by_api_key(&self, key: &str) -> Result<Operating, Refusal> {
+        let digest = digest(&[key.as_bytes()]);
+        let keys = &self.operators.keys;
+        let key = match keys.find(&digest) {
+            Some(key) => key,
+            None => {
+                let revoked = keys.revoked.load(Ordering::SeqCst);
+                let found = self.ledger.working_key(digest).await?.ok_or(Rejection::Unauthenticated)?;
+                keys.learn(digest, found.clone(), revoked);
+                found
+            }
+        };
+        let now = self.now();
+        if keys.used(&digest, &key, now) {
+            let (ledger, id) = (self.ledger.clone(), key.id);
+            tokio::spawn(async move {
+                if let Err(error) = ledger.note_key_used(id, now).await {
+                    tracing::warn!(%error, "the use of an API key could not be noted");
+                }
+            });
+        }
+        Ok(Operating { name: Some(format!("key:{}", key.name)), role: key.role })
+    }
+
+    /// Makes a key; gives it with its secret, which is shown here and never again. The same request gives the same one.
+    pub async fn create_api_key(
+        &self,
+        by: &Operating,
+        name: String,
+        role: Role,
+        request: Option<Remember>,
+    ) -> Result<(ApiKey, String), Refusal> {
+        by.may(Role::Admin)?;
+        check_name(&name)?;
+        // Derived from the request's key where there is one, so that nothing secret has to be kept for a repetition.
+        let secret = match &request {
+            Some(request) => chance::keyed(&self.secret, &[b"api key", &request.key.0]),
+            None => chance::secret().map_err(|error| Refusal::Unavailable(error.to_string()))?,
+        };
+        let secret = chance::token(PREFIX, &secret);
+        let _one_at_a_time = self.campaigns.lock().await;
+        if let Some(before) = self.done_before(request.as_ref()).await? {
+            let made = self.ledger.api_key(ApiKeyId::from_raw(before.subject)).await?;
+            return Ok((made.ok_or(Rejection::NotFound)?, secret));
+        }
+        let now = self.now();
+        let key = ApiKey {
+            id: ApiKeyId::from_raw(self.next_id(now)),
+            name,
+            role,
+            created_at: now,
+            created_by: by.actor().to_string(),
+            revoked_at: None,
+            last_used_at: None,
+        };
+        let kept = digest(&[secret.as_bytes()]);
+        let done = self.ledger.create_api_key(key.clone(), kept, MAX_KEYS, by.actor(), request).await?;
+        made(done, "API key", MAX_KEYS)?;
+        Ok((key, secret))
+    }
+
+    /// Those that work first, then those that were revoked; newest first.
+    pub async fn api_keys(&self) -> Result<Vec<ApiKey>, Refusal> {
+        Ok(self.ledger.api_keys(MAX_LISTED).await?)
+    }
+
+    pub async fn revoke_api_key(&self, by: &Operating, id: ApiKeyId) -> Result<(), Refusal> {
+        by.may(Role::Admin)?;
+        let revoked = self.ledger.revoke_api_key(id, by.actor(), self.now()).await?;
+        self.operators.keys.forget(&revoked.ok_or(Rejection::NotFound)?);
+        Ok(())
+    }
+}
