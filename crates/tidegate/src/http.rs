@@ -7,6 +7,7 @@ mod admin_sales;
 mod api_keys;
 mod attempt;
 mod browser;
+mod console;
 mod deliveries;
 mod draw_shapes;
 mod draw_terms;
@@ -110,6 +111,7 @@ pub fn router(app: Arc<App>, config: &Config) -> Router {
     router
         .merge(docs)
         .merge(pages::routes())
+        .merge(console::routes())
         .fallback(pages::lost)
         .method_not_allowed_fallback(async || {
             let detail = "This address does not take this method.";

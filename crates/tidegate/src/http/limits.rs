@@ -25,6 +25,8 @@ type Buckets = RateLimiter<IpAddr, DefaultKeyedStateStore<IpAddr>, DefaultClock,
 
 /// Calls that guess secrets or cost money.
 const SENSITIVE: [&str; 2] = ["/v1/auth/", "/v1/admin/login"];
+/// Forms that do; looking at them costs nothing.
+const FORMS: [&str; 2] = ["/sign-in", "/console/sign-in"];
 const TIDY_EVERY: Duration = Duration::from_secs(5);
 
 #[derive(Debug)]
@@ -115,7 +117,9 @@ impl Limits {
             return Ok(None);
         }
         let taken = Self::take(self.all.as_ref(), bucket_of(client))?;
-        let is_sensitive = SENSITIVE.iter().any(|path| request.uri().path().starts_with(path));
+        let path = request.uri().path();
+        let is_sensitive = SENSITIVE.iter().any(|prefix| path.starts_with(prefix))
+            || (!request.method().is_safe() && FORMS.contains(&path));
         let strict = self.sensitive.as_ref().filter(|_| is_sensitive);
         Ok(Self::take(strict, bucket_of(client))?.or(taken))
     }

@@ -3,14 +3,14 @@
 //! What always holds: what is essential works without a script; every phrase is there in both languages; a page changes
 //! something only by a form, or a call of the API, that comes from a page of ours.
 
-mod assets;
+pub(super) mod assets;
 mod draw;
-mod format;
-mod forms;
+pub(super) mod format;
+pub(super) mod forms;
 mod home;
-mod language;
+pub(super) mod language;
 mod orders;
-mod phrases;
+pub(super) mod phrases;
 mod plays;
 mod sale;
 mod sale_views;
@@ -75,7 +75,7 @@ impl Page {
 
     /// Where one of our files is.
     pub(super) fn asset(&self, name: &str) -> String {
-        format!("/assets/{}/{name}", *assets::VERSION)
+        assets::address(name)
     }
 
     /// Whether this is that part of the site.

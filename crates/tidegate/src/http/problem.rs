@@ -47,6 +47,14 @@ impl Problem {
         Self { errors, ..Self::new(status, "validation_failed", "Some fields are not valid.") }
     }
 
+    /// What is wrong, in one sentence, with the first field that is.
+    pub(super) fn sentence(&self) -> String {
+        match self.errors.iter().next() {
+            Some((field, what)) => format!("{field} {what}."),
+            None => self.detail.clone().unwrap_or_else(|| self.title.clone()),
+        }
+    }
+
     pub(super) fn errors(&self) -> &BTreeMap<String, String> {
         &self.errors
     }

@@ -15,6 +15,8 @@ const JS: &str = "text/javascript; charset=utf-8";
 /// Each file with its kind.
 const FILES: &[(&str, &str, &str)] = &[
     ("tidegate.css", "text/css; charset=utf-8", include_str!("../../../assets/tidegate.css")),
+    ("console.css", "text/css; charset=utf-8", include_str!("../../../assets/console.css")),
+    ("console.js", JS, include_str!("../../../assets/console.js")),
     ("icon.svg", "image/svg+xml", include_str!("../../../assets/icon.svg")),
     ("page.js", JS, include_str!("../../../assets/page.js")),
     ("sale.js", JS, include_str!("../../../assets/sale.js")),
@@ -27,10 +29,15 @@ const FILES: &[(&str, &str, &str)] = &[
 ];
 
 /// Changes when any of them does, so that scripts always load the ones they were written with.
-pub(super) static VERSION: LazyLock<String> = LazyLock::new(|| {
+static VERSION: LazyLock<String> = LazyLock::new(|| {
     let contents: Vec<&[u8]> = FILES.iter().map(|(_, _, text)| text.as_bytes()).collect();
     token("", &short_digest(&contents)[..8])
 });
+
+/// Where one of them is.
+pub(in crate::http) fn address(name: &str) -> String {
+    format!("/assets/{}/{name}", *VERSION)
+}
 
 /// Whatever version is asked for gets the current one, but only the right one may be kept.
 pub(super) async fn asset(Path((version, name)): Path<(String, String)>) -> Result<Response, Problem> {

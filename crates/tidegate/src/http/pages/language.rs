@@ -53,11 +53,11 @@ impl Lang {
     }
 
     /// What the query asks for by `?lang=`.
-    pub(super) fn asked(query: Option<&str>) -> Option<Self> {
+    pub(in crate::http) fn asked(query: Option<&str>) -> Option<Self> {
         query?.split('&').filter_map(|pair| pair.strip_prefix("lang=")).find_map(Self::parse)
     }
 
-    pub(super) fn of(query: Option<&str>, headers: &HeaderMap) -> Self {
+    pub(in crate::http) fn of(query: Option<&str>, headers: &HeaderMap) -> Self {
         Self::asked(query)
             .or_else(|| super::super::browser::find_cookie(headers, COOKIE).and_then(Self::parse))
             .or_else(|| preferred(headers.get(header::ACCEPT_LANGUAGE)?.to_str().ok()?))
@@ -65,7 +65,7 @@ impl Lang {
     }
 
     /// Remembers the choice for a year.
-    pub(super) fn cookie(self) -> HeaderValue {
+    pub(in crate::http) fn cookie(self) -> HeaderValue {
         HeaderValue::from_static(match self {
             Self::En => "lang=en; Path=/; SameSite=Lax; Max-Age=31536000",
             Self::Zh => "lang=zh; Path=/; SameSite=Lax; Max-Age=31536000",

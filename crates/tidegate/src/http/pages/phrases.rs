@@ -1,5 +1,6 @@
 //! What pages say, in both languages side by side: a phrase that lacks one of them does not compile.
 
+pub(in crate::http) mod console;
 pub(in crate::http) mod shop;
 
 use std::fmt;

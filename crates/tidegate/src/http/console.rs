@@ -1,0 +1,181 @@
+//! The operators' console: pages over the same use cases as the operators' API.
+//!
+//! What always holds: every page asks for a session, every change for the role it needs; a change is a form that says what
+//! it will do, comes from a page of ours, and is written into the audit log with who made it.
+
+mod overview;
+mod sign_in;
+
+use askama::Template;
+use axum::Router;
+use axum::extract::{FromRequestParts, Request};
+use axum::http::request::Parts;
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::middleware::{self, Next};
+use axum::response::Response;
+use axum::routing::{get, post};
+use tidegate_core::{Rejection, Role};
+
+use super::Site;
+use super::browser::console_token;
+use super::pages::language::Lang;
+use super::pages::phrases::Phrase;
+use super::pages::phrases::console::Console;
+use super::pages::{Trouble, assets, html, see};
+use super::problem::Problem;
+use crate::ops::operators::Operating;
+
+pub(super) fn routes() -> Router<Site> {
+    Router::new()
+        .route("/console", get(overview::show))
+        .route("/console/sign-in", get(sign_in::show).post(sign_in::submit))
+        .route("/console/sign-out", post(sign_in::sign_out))
+        .layer(middleware::from_fn(around))
+}
+
+/// What every page of the console knows.
+#[derive(Clone, Debug)]
+struct Desk {
+    lang: Lang,
+    c: &'static Console,
+    path: String,
+    /// Who sits here; `None` on the sign-in page.
+    who: Option<Operating>,
+    /// What the last form was answered: done, or not and why.
+    said: Option<Result<(), String>>,
+}
+
+impl Desk {
+    fn of(parts: &Parts, who: Option<Operating>) -> Self {
+        let lang = Lang::of(parts.uri.query(), &parts.headers);
+        Self {
+            lang,
+            c: Console::of(lang),
+            path: parts.uri.path().to_owned(),
+            who,
+            said: said(parts.uri.query()),
+        }
+    }
+
+    fn asset(&self, name: &str) -> String {
+        assets::address(name)
+    }
+
+    /// Whether this is that part of the console.
+    fn at(&self, path: &str) -> bool {
+        self.path == path || (path.len() > "/console".len() && self.path.starts_with(path))
+    }
+
+    /// The name to show for who sits here.
+    fn name(&self) -> String {
+        let name = self.who.as_ref().and_then(|who| who.name.clone());
+        name.unwrap_or_else(|| self.c.with_admin_key.to_string())
+    }
+
+    fn role(&self) -> Phrase {
+        match self.who.as_ref().map(|who| who.role) {
+            Some(Role::Admin) => self.c.role_admin,
+            Some(Role::Operator) => self.c.role_operator,
+            Some(Role::Viewer) | None => self.c.role_viewer,
+        }
+    }
+
+    /// Whether what needs this role is shown.
+    fn may(&self, role: &Role) -> bool {
+        self.who.as_ref().is_some_and(|who| who.role.covers(*role))
+    }
+
+    fn may_change(&self) -> bool {
+        self.may(&Role::Operator)
+    }
+
+    fn is_admin(&self) -> bool {
+        self.may(&Role::Admin)
+    }
+}
+
+/// `?done=1`, or `?not=` and a sentence.
+fn said(query: Option<&str>) -> Option<Result<(), String>> {
+    let pairs: Vec<(String, String)> = serde_urlencoded::from_str(query?).ok()?;
+    pairs.into_iter().find_map(|(name, value)| match name.as_str() {
+        "done" => Some(Ok(())),
+        "not" => Some(Err(value.chars().take(300).collect())),
+        _ => None,
+    })
+}
+
+/// An operator at a page of the console.
+#[derive(Clone, Debug)]
+struct AtDesk {
+    desk: Desk,
+    who: Operating,
+}
+
+impl FromRequestParts<Site> for AtDesk {
+    type Rejection = Trouble;
+
+    async fn from_request_parts(parts: &mut Parts, site: &Site) -> Result<Self, Trouble> {
+        let token = console_token(&parts.headers).ok_or(Rejection::Unauthenticated)?;
+        let who = site.app.console(token).await?;
+        Ok(Self { desk: Desk::of(parts, Some(who.clone())), who })
+    }
+}
+
+/// Back to the page a form came from, with what was said. `path` has no query.
+fn answered<T>(path: &str, outcome: Result<T, Problem>) -> Result<Response, Trouble> {
+    match outcome {
+        Ok(_) => Ok(see(&format!("{path}?done=1"))),
+        // A page of its own says these.
+        Err(problem) if ["unauthenticated", "role_required", "csrf"].contains(&problem.code()) => {
+            Err(problem.into())
+        }
+        Err(problem) => {
+            let why = serde_urlencoded::to_string([("not", problem.sentence())]).unwrap_or_default();
+            Ok(see(&format!("{path}?{why}")))
+        }
+    }
+}
+
+#[derive(Template)]
+#[template(path = "console/trouble.html")]
+struct TroublePage {
+    desk: Desk,
+    title: Phrase,
+    text: String,
+}
+
+impl TroublePage {
+    fn of(desk: Desk, problem: &Problem) -> Self {
+        let c = desk.c;
+        let (title, text) = match problem.code() {
+            "not_found" => (c.lost_title, c.lost_text.to_string()),
+            "role_required" => (c.role_title, c.role_text.to_string()),
+            _ => (c.trouble_title, problem.sentence()),
+        };
+        Self { desk, title, text }
+    }
+}
+
+/// Turns troubles into pages, remembers the language, keeps pages out of caches.
+async fn around(request: Request, next: Next) -> Response {
+    let (parts, body) = request.into_parts();
+    let seen = parts.clone();
+    let mut response = next.run(Request::from_parts(parts, body)).await;
+    if let Some(Trouble(problem)) = response.extensions_mut().remove::<Trouble>() {
+        response = if problem.code() == Rejection::Unauthenticated.code() {
+            see("/console/sign-in")
+        } else {
+            html(problem.status(), &TroublePage::of(Desk::of(&seen, None), &problem))
+        };
+    }
+    let headers = response.headers_mut();
+    headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
+    if let Some(lang) = Lang::asked(seen.uri.query()) {
+        headers.append(header::SET_COOKIE, lang.cookie());
+    }
+    response
+}
+
+fn shown(page: &impl Template) -> Response {
+    html(StatusCode::OK, page)
+}
