@@ -52,12 +52,13 @@ prove: setup
 	target/release/tidegate rehearse --draw=whole --json
 	target/release/tidegate rehearse --draw=deck --json
 
-# Installs what is missing, and only that.
+# Installs what is missing, and only that. The font is for pictures of Chinese pages.
 setup:
 	@missing=""; \
 	for need in $(NEEDS); do \
 		command -v "$${need#*:}" >/dev/null 2>&1 || missing="$$missing $${need%%:*}"; \
 	done; \
+	fc-list :lang=zh 2>/dev/null | grep -q . || missing="$$missing fonts-wqy-microhei"; \
 	if [ -n "$$missing" ]; then \
 		sudo=""; [ "$$(id -u)" = 0 ] || sudo=sudo; \
 		echo "installing:$$missing"; \

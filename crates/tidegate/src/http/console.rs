@@ -35,7 +35,7 @@ pub(super) fn routes() -> Router<Site> {
 
 /// What every page of the console knows.
 #[derive(Clone, Debug)]
-struct Desk {
+pub(super) struct Desk {
     lang: Lang,
     c: &'static Console,
     path: String,
@@ -178,4 +178,23 @@ async fn around(request: Request, next: Next) -> Response {
 
 fn shown(page: &impl Template) -> Response {
     html(StatusCode::OK, page)
+}
+
+#[cfg(test)]
+pub(super) fn sample_desk(lang: Lang) -> Desk {
+    let who = Some(Operating { name: Some("lin".into()), role: Role::Admin });
+    let said = Some(Err("<script>alert(1)</script>".into()));
+    Desk { lang, c: Console::of(lang), path: "/console".into(), who, said }
+}
+
+/// Every page of the console, by name.
+#[cfg(test)]
+pub(super) fn samples(desk: &Desk) -> Vec<(String, String)> {
+    let problem = Problem::new(StatusCode::CONFLICT, "wrong_state", "<script>alert(1)</script>");
+    let pages = [
+        ("trouble", TroublePage::of(desk.clone(), &problem).render()),
+        ("sign-in", sign_in::sample(desk.clone(), false).render()),
+        ("sign-in by key", sign_in::sample(desk.clone(), true).render()),
+    ];
+    pages.into_iter().map(|(name, page)| (format!("console {name}"), page.unwrap())).collect()
 }

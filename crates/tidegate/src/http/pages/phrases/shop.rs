@@ -168,7 +168,7 @@ phrases! {
     verify_this "Verify this draw" "验证本次抽奖"
     my_plays "My plays" "我的参与"
     seat "Seat {}" "席位 {}"
-    draw_sign_in "Then you can play." "登录后即可参与。"
+    sign_in_to_play "Sign in to play" "登录后参与"
     plays_left "You may play {} more times." "你还可以参与 {} 次。"
     own_seed "Add your own luck" "加入自己的随机数"
     own_seed_label "Your own seed" "你的种子"
