@@ -7,6 +7,7 @@ phrases! {
     Shop;
     skip "Skip to the content" "跳到正文"
     menu "Main" "主导航"
+    account "Account" "账号"
     more "More" "更多"
     home "Home" "首页"
     my_orders "My orders" "我的订单"
