@@ -21,7 +21,7 @@ use super::browser::console_token;
 use super::pages::language::Lang;
 use super::pages::phrases::Phrase;
 use super::pages::phrases::console::Console;
-use super::pages::{Trouble, assets, html, see};
+use super::pages::{Trouble, assets, html, see, told};
 use super::problem::Problem;
 use crate::ops::operators::Operating;
 
@@ -161,7 +161,7 @@ async fn around(request: Request, next: Next) -> Response {
     let (parts, body) = request.into_parts();
     let seen = parts.clone();
     let mut response = next.run(Request::from_parts(parts, body)).await;
-    if let Some(Trouble(problem)) = response.extensions_mut().remove::<Trouble>() {
+    if let Some(problem) = told(&mut response) {
         response = if problem.code() == Rejection::Unauthenticated.code() {
             see("/console/sign-in")
         } else {

@@ -18,6 +18,7 @@ mod lifecycle;
 mod limits;
 mod operators;
 mod orders;
+mod pages;
 mod passes;
 mod payments;
 mod readme;
