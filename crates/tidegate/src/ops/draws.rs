@@ -105,6 +105,11 @@ impl App {
         Err(Refusal::Conflict { code: "wrong_state", detail })
     }
 
+    /// A draft's codes, prize by prize, for whoever edits it.
+    pub async fn prize_codes(&self, id: CampaignId) -> Result<Vec<Vec<String>>, Refusal> {
+        Ok(self.ledger.prize_codes(id).await?)
+    }
+
     fn drawn(
         &self,
         id: CampaignId,

@@ -222,6 +222,7 @@ async fn a_changed_rate_of_admission_holds_at_once_and_is_written_down() {
     for buyer in &mut buyers {
         join(buyer, &sale).await;
     }
+    app.app.admit_all().await.unwrap();
     let path = format!("/v1/admin/sales/{sale}/admission");
     let changed = json!({"admit_per_s": 5});
     let changed = app.operator.expect(200, Method::POST, &path, Some(&changed)).await.unwrap();
