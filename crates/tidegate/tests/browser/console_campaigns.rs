@@ -82,6 +82,8 @@ async fn an_operator_creates_publishes_watches_restocks_and_closes_a_sale() -> S
     let id = path.rsplit('/').next().context("no id")?.to_owned();
     watch_and_control(&site, &browser, &id).await?;
     sound(&browser, "console-sale-live").await?;
+    browser.dark(true).await?;
+    browser.screenshot("console-sale-live-dark").await?;
     sound_on_phone(&phone, &path, "console-sale-live").await?;
     sound_on_phone(&phone, "/console", "console-overview").await?;
     browser.goto("/console").await?;

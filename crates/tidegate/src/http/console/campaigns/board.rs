@@ -13,6 +13,7 @@ use super::charting::{self, Chart};
 use super::controls::{self, Control};
 use super::{Badge, standing};
 use crate::charts;
+use crate::ops::Node;
 use crate::ops::draws::OperatedDraw;
 use crate::ops::live::{Light, LiveFigures};
 
@@ -60,7 +61,8 @@ pub(super) struct Board {
     funnel: String,
     funnel_rows: Vec<(Phrase, String)>,
     replayed: Option<String>,
-    node: String,
+    /// Whose figures these are, where there may be others.
+    node: Option<String>,
     refusals: Vec<Refused>,
     /// Of all refusals, for the bars.
     refused: u64,
@@ -125,7 +127,7 @@ impl Board {
             funnel: charts::bars(&bars, funnel_title.0),
             funnel_rows: funnel_rows.iter().map(|(word, count)| (*word, grouped(*count))).collect(),
             replayed: (live.totals.replayed > 0).then(|| b.replays.with(grouped(live.totals.replayed))),
-            node: b.this_node.with(&live.node),
+            node: (live.node != Node::alone().name).then(|| b.this_node.with(&live.node)),
             refusals: refusals(b, live),
             refused: live.totals.refused.max(1),
             expiring,

@@ -28,6 +28,7 @@ phrases! {
     paid "Paid" "已付"
     played "Played" "已抽"
     of "of {}" "共 {}"
+    left_of "left of {}" "剩余，共 {}"
     changed "Changed" "更新时间"
     all "All" "全部"
     filter "Filter by state" "按状态筛选"
