@@ -93,6 +93,7 @@ impl Finding {
 
 /// Everything the judgement rests on.
 #[derive(Clone, Copy, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub struct Facts<'a> {
     pub campaign: &'a Campaign,
     /// What the item costs otherwise; none for a draw.
@@ -224,6 +225,7 @@ impl App {
             Some(sale) => Some(self.item(sale.item).await?),
             None => None,
         };
+        // The only one there is; another would have to be told apart here.
         let Provider::Sandbox(_) = self.provider;
         Ok(preflight(&Facts {
             campaign,

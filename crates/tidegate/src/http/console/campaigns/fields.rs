@@ -183,8 +183,11 @@ pub(super) struct Section {
     pub(super) fields: Vec<Field>,
 }
 
+/// One of the phrases.
+type Said = fn(&Campaigns) -> Phrase;
+
 /// What the API says is wrong, as the page says it.
-const KNOWN: &[(&str, fn(&Campaigns) -> Phrase)] = &[
+const KNOWN: &[(&str, Said)] = &[
     ("must be between {} and {}", |w| w.error_between),
     ("must have {} to {} characters", |w| w.error_length),
     ("must not be in the past", |w| w.error_past),
