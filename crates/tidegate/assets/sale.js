@@ -63,7 +63,8 @@ async function settle(code, form) {
   busy = false;
   if (code === "sold_out") return follow(true);
   if (door.challenge === "image") {
-    form.querySelector("[name=answer]").value = "";
+    const answer = form.querySelector("[name=answer]");
+    if (answer) answer.value = "";
     door.picture(form);
   }
   refused(code);
@@ -94,7 +95,10 @@ async function follow(settled = false) {
   field("left_words", left);
   field("unpaid", unpaid);
   const view = current();
-  if (!settled && (busy || ["queued", "turn", "limit", "submitting", "busy"].includes(view))) return;
+  const over = state === "ended" || (state === "sold_out" && unpaid === 0);
+  if (!settled && (busy || ["turn", "limit", "submitting", "busy"].includes(view))) return;
+  // A place in line is kept while there is anything to wait for.
+  if (!settled && view === "queued" && !over) return;
   const soldOut = view === "for_now" || view === "sold_out";
   if (state === "live" && soldOut) for (const note of document.querySelectorAll("[data-field=returned]")) note.hidden = false;
   const open = signedIn ? "ready" : "sign_in";
@@ -128,14 +132,11 @@ if (door.challenge === "image" && signedIn) {
 }
 prepare();
 if (sale.dataset.view === "queued") stand();
-// A reload in the middle of an order asks once more what became of it.
-if (sessionStorage.getItem(keyAt) && sale.dataset.view === "ready" && !door.room) {
-  const form = document.querySelector("[data-view=ready] [data-buy]");
-  if (form && door.challenge !== "image") buy(form);
-}
+// How often to look: before the start the clock is enough, and after the end there is nothing to see.
+const pause = () => (current() === "upcoming" ? 20_000 : 3_000) * (1 + Math.random() / 2);
 (async () => {
   for (;;) {
-    await sleep(3_000 + Math.random() * 2_000);
-    if (document.visibilityState === "visible") await follow();
+    await sleep(pause());
+    if (document.visibilityState === "visible" && current() !== "ended") await follow();
   }
 })();

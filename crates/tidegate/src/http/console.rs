@@ -22,7 +22,7 @@ use super::browser::console_token;
 use super::pages::language::Lang;
 use super::pages::phrases::Phrase;
 use super::pages::phrases::console::Console;
-use super::pages::{Trouble, assets, html, see};
+use super::pages::{Trouble, assets, html, see, told};
 use super::problem::Problem;
 use crate::ops::operators::Operating;
 
@@ -37,7 +37,7 @@ pub(super) fn routes() -> Router<Site> {
 
 /// What every page of the console knows.
 #[derive(Clone, Debug)]
-struct Desk {
+pub(super) struct Desk {
     lang: Lang,
     c: &'static Console,
     path: String,
@@ -57,13 +57,6 @@ impl Desk {
             who,
             said: said(parts.uri.query()),
         }
-    }
-
-    /// An admin's desk, to try pages with.
-    #[cfg(test)]
-    fn sample(lang: Lang) -> Self {
-        let who = Some(Operating::ADMIN_KEY);
-        Self { lang, c: Console::of(lang), path: "/console".into(), who, said: None }
     }
 
     fn asset(&self, name: &str) -> String {
@@ -170,7 +163,7 @@ async fn around(request: Request, next: Next) -> Response {
     let (parts, body) = request.into_parts();
     let seen = parts.clone();
     let mut response = next.run(Request::from_parts(parts, body)).await;
-    if let Some(Trouble(problem)) = response.extensions_mut().remove::<Trouble>() {
+    if let Some(problem) = told(&mut response) {
         response = if problem.code() == Rejection::Unauthenticated.code() {
             see("/console/sign-in")
         } else {
@@ -187,4 +180,25 @@ async fn around(request: Request, next: Next) -> Response {
 
 fn shown(page: &impl Template) -> Response {
     html(StatusCode::OK, page)
+}
+
+#[cfg(test)]
+pub(super) fn sample_desk(lang: Lang) -> Desk {
+    let who = Some(Operating { name: Some("lin".into()), role: Role::Admin });
+    let said = Some(Err("<script>alert(1)</script>".into()));
+    Desk { lang, c: Console::of(lang), path: "/console".into(), who, said }
+}
+
+/// Every page of the console, by name.
+#[cfg(test)]
+pub(super) fn samples(desk: &Desk) -> Vec<(String, String)> {
+    let problem = Problem::new(StatusCode::CONFLICT, "wrong_state", "<script>alert(1)</script>");
+    let pages = [
+        ("trouble", TroublePage::of(desk.clone(), &problem).render()),
+        ("sign-in", sign_in::sample(desk.clone(), false).render()),
+        ("sign-in by key", sign_in::sample(desk.clone(), true).render()),
+    ];
+    let frame = pages.into_iter().map(|(name, page)| (format!("console {name}"), page.unwrap()));
+    let campaigns = campaigns::campaign_samples(desk).into_iter().map(|(name, page)| (name.to_owned(), page));
+    frame.chain(campaigns).collect()
 }

@@ -6,9 +6,14 @@
 
 mod browser;
 mod console_campaigns;
+mod draws;
+mod faults;
 mod harness;
 mod home;
+mod people;
+mod shop;
 mod site;
+mod states;
 
 use std::fmt;
 use std::panic::Location;

@@ -176,23 +176,3 @@ pub(super) fn campaign_samples(desk: &super::Desk) -> Vec<(&'static str, String)
     all.extend(board::samples(desk));
     all
 }
-
-#[cfg(test)]
-mod tests {
-    use super::super::Desk;
-    use super::*;
-
-    /// The lead's test renders every page; this one shows that these can be.
-    #[test]
-    fn every_campaign_page_renders_in_both_languages() {
-        for lang in Lang::ALL {
-            let samples = campaign_samples(&Desk::sample(lang));
-            for (name, text) in &samples {
-                // Only what a script fills in may still be open.
-                assert_eq!(text.matches("{}").count(), text.matches("data-words=").count(), "{name}: {text}");
-                assert!(!text.contains(" style="), "{name} has an inline style");
-            }
-            assert!(samples.len() >= 8);
-        }
-    }
-}
