@@ -153,6 +153,8 @@ async fn watch_and_control(site: &Site, browser: &Browser, id: &str) -> anyhow::
 
     browser.click_text("Add units").await?;
     browser.fill("#add-units", "10").await?;
+    browser.click_text("As a table").await?;
+    browser.axe().await?;
     // Figures go on arriving; what is being filled in stays.
     tokio::time::sleep(Duration::from_millis(2500)).await;
     assert_eq!(browser.eval("return document.getElementById('add-units').value").await?, "10");
@@ -206,6 +208,47 @@ async fn a_viewer_sees_no_controls() -> Story {
         browser.goto(refused).await?;
         browser.see("Your role does not allow this").await?;
     }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_draft_is_approved_before_it_is_published_and_its_waiting_room_is_opened_wider() -> Story {
+    let settings = [TEST_TOKENS[0], ("TIDEGATE__SALES__REQUIRE_APPROVAL", "true")];
+    let site = Site::start_with(false, &settings).await?;
+    let item = json!({"name": "Lamp", "price": {"amount": 19_900, "currency": "CNY"}});
+    let item = site.admin(Method::POST, "/v1/admin/items", Some(&item)).await?;
+    let now = Clock::System.now();
+    let terms = json!({
+        "item_id": item["id"], "price": {"amount": 9900, "currency": "CNY"}, "stock": 5,
+        "starts_at": now.to_string(), "ends_at": (now + Duration::from_secs(3600)).to_string(),
+        "per_user_limit": 1, "pay_within_s": 600, "protect": {"admit_per_s": 2},
+    });
+    let sale = site.admin(Method::POST, "/v1/admin/sales", Some(&terms)).await?;
+    let sale = sale["id"].as_str().unwrap().to_owned();
+    let browser = Browser::open(&site, Device::Desktop, "zh-CN").await?;
+    browser.goto("/console/sign-in?by=key").await?;
+    browser.fill("#key", KEY).await?;
+    browser.click("main form button").await?;
+    browser.see("草稿与审批").await?;
+    browser.goto(&format!("/console/sales/{sale}")).await?;
+    browser.see("发布前需要审批").await?;
+    for step in ["提交审批", "批准", "发布"] {
+        browser.click("details.sure > summary").await?;
+        browser.see(step).await?;
+        sound(&browser, "console-sale-approval").await?;
+        browser.click_text("确认执行").await?;
+        browser.see("已完成").await?;
+    }
+    browser.see("每一件都对得上").await?;
+    browser.click_text("放行速度").await?;
+    browser.see("当前每秒放行 2 人").await?;
+    browser.fill("#f-admit_per_s", "40").await?;
+    browser.click_text("确认执行").await?;
+    browser.click_text("放行速度").await?;
+    browser.see("当前每秒放行 40 人").await?;
+    let changed = site.admin(Method::GET, &format!("/v1/admin/sales/{sale}"), None).await?;
+    assert_eq!(changed["protect"]["admit_per_s"], 40);
+    sound(&browser, "console-sale-room").await?;
     Ok(())
 }
 
