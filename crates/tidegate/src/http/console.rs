@@ -3,6 +3,7 @@
 //! What always holds: every page asks for a session, every change for the role it needs; a change is a form that says what
 //! it will do, comes from a page of ours, and is written into the audit log with who made it.
 
+mod campaigns;
 mod overview;
 mod sign_in;
 
@@ -30,6 +31,7 @@ pub(super) fn routes() -> Router<Site> {
         .route("/console", get(overview::show))
         .route("/console/sign-in", get(sign_in::show).post(sign_in::submit))
         .route("/console/sign-out", post(sign_in::sign_out))
+        .merge(campaigns::campaign_routes())
         .layer(middleware::from_fn(around))
 }
 
@@ -196,5 +198,7 @@ pub(super) fn samples(desk: &Desk) -> Vec<(String, String)> {
         ("sign-in", sign_in::sample(desk.clone(), false).render()),
         ("sign-in by key", sign_in::sample(desk.clone(), true).render()),
     ];
-    pages.into_iter().map(|(name, page)| (format!("console {name}"), page.unwrap())).collect()
+    let frame = pages.into_iter().map(|(name, page)| (format!("console {name}"), page.unwrap()));
+    let campaigns = campaigns::campaign_samples(desk).into_iter().map(|(name, page)| (name.to_owned(), page));
+    frame.chain(campaigns).collect()
 }

@@ -5,6 +5,7 @@
 #![expect(clippy::unwrap_used, reason = "a test says what it expects by failing")]
 
 mod browser;
+mod console_campaigns;
 mod draws;
 mod faults;
 mod harness;
