@@ -108,7 +108,9 @@ impl SqlLedger {
         self.read(|connection| {
             let now = clock(connection)?;
             let mut nodes: Vec<KnownNode> = connection
-                .prepare_cached("SELECT name, holder, until FROM lease WHERE name LIKE 'node %' AND until > ?")?
+                .prepare_cached(
+                    "SELECT name, holder, until FROM lease WHERE name LIKE 'node %' AND until > ?",
+                )?
                 .query_map([now], |row| {
                     let name: String = row.get("name")?;
                     let number = name.trim_start_matches("node ").parse().unwrap_or(u16::MAX);

@@ -22,7 +22,6 @@ mod words;
 use axum::Router;
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
-use axum::response::Response;
 use axum::routing::{get, post};
 use tidegate_core::public_id::Public;
 

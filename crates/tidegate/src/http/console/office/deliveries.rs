@@ -192,7 +192,8 @@ pub(super) async fn show(
 
 fn lines(address: &str) -> Vec<String> {
     let Ok(Value::Object(fields)) = serde_json::from_str(address) else { return vec![address.to_owned()] };
-    let known = ["name", "phone", "street", "line1", "line2", "town", "city", "region", "postcode", "country"];
+    let known =
+        ["name", "phone", "street", "line1", "line2", "town", "city", "region", "postcode", "country"];
     let place = |field: &str| known.iter().position(|name| *name == field).unwrap_or(known.len());
     let mut fields: Vec<_> = fields.into_iter().filter(|(_, value)| !value.is_null()).collect();
     fields.sort_by_key(|(field, _)| place(field));

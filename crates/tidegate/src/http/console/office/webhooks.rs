@@ -7,9 +7,9 @@ use axum::response::Response;
 use tidegate_core::Role;
 use tidegate_store::ledger::sql::Webhook;
 
+use super::phrases;
 use super::secret::SecretPage;
 use super::words::{Word, word};
-use super::phrases;
 use crate::http::Site;
 use crate::http::console::{AtDesk, Desk, answered, shown};
 use crate::http::pages::format::When;
