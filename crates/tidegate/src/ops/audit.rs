@@ -151,3 +151,26 @@ fn difference(standing: &Standing, ledger_free: u32) -> i64 {
     let there = i64::from(figures.free) + i64::from(figures.moving) + i64::from(standing.queued);
     there - i64::from(ledger_free)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tidegate_store::conformance;
+    use tidegate_store::ledger::Tally;
+
+    fn light(available: u32, units: i64, moving: bool) -> Light {
+        let tally = Tally { stock: 10, awaiting_payment: 3, paid: 2, returned: 0 };
+        let counters = Counters { tally, available, queued: 1 };
+        let drift = Drift { units, moving, ..Drift::default() };
+        Books { campaign: Arc::new(conformance::campaign(10, 1)), counters, drift }.light()
+    }
+
+    #[test]
+    fn books_are_broken_only_where_nothing_is_on_its_way() {
+        assert_eq!(light(4, 0, false), Light::Ok);
+        assert_eq!(light(4, 0, true), Light::Ok);
+        assert_eq!(light(5, 0, true), Light::Moving);
+        assert_eq!(light(5, 0, false), Light::Broken);
+        assert_eq!(light(4, -1, false), Light::Broken);
+    }
+}

@@ -176,6 +176,7 @@ async fn an_admin_makes_a_viewer_and_a_key() -> Story {
     is_sound(&desk, &phone, "/console/people", "people").await?;
     is_sound(&desk, &phone, "/console/people/vera", "person").await?;
 
+    phone.click_text("退出").await?;
     as_operator(&phone, "vera").await?;
     phone.goto(&format!("/console/orders/{order}")).await?;
     phone.see("待付款").await?;
@@ -277,7 +278,9 @@ async fn the_books_add_up_on_the_page() -> Story {
     with_key(&phone).await?;
     is_sound(&desk, &phone, "/console/reconciliation", "reconciliation").await?;
     desk.see("The books add up").await?;
-    let cells = format!("return [...document.querySelectorAll('[data-campaign=\"{sale}\"] td.number')].map((e) => e.innerText)");
+    let cells = format!(
+        "return [...document.querySelectorAll('[data-campaign=\"{sale}\"] td.number')].map((e) => e.innerText)"
+    );
     assert_eq!(desk.eval(&cells).await?, json!(["2", "3", "0", "5", "10", "10"]));
     desk.click_text("Audit now").await?;
     desk.see("Audit of Harbour lamp").await?;

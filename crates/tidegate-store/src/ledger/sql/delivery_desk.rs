@@ -62,7 +62,7 @@ impl SqlLedger {
     pub async fn count_all_deliveries(&self, most: u32) -> Result<Vec<(DeliveryState, u32)>, LedgerError> {
         self.scan(move |connection| {
             let mut count = connection.prepare_cached(
-                "SELECT count(*) FROM (SELECT 1 FROM delivery WHERE state = ? LIMIT ?) AS some",
+                "SELECT count(*) FROM (SELECT 1 FROM delivery WHERE state = ? LIMIT ?) AS counted",
             )?;
             let counted = DeliveryState::ALL.iter().map(|state| {
                 let rows = count.query_row(params![state.as_str(), most], |row| row.get(0))?;

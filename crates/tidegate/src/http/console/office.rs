@@ -152,6 +152,31 @@ pub(super) fn office_samples(desk: &Desk) -> Vec<(&'static str, String)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::http::pages::language::Lang;
+
+    /// An admin's desk.
+    fn desk(lang: Lang) -> Desk {
+        let who = Some(crate::ops::operators::Operating::ADMIN_KEY);
+        let c = crate::http::pages::phrases::console::Console::of(lang);
+        Desk { lang, c, path: "/console/orders".into(), who, said: Some(Err("<why>".into())) }
+    }
+
+    #[test]
+    fn every_page_renders_whole_in_both_languages() {
+        for lang in Lang::ALL {
+            for (name, page) in office_samples(&desk(lang)) {
+                assert_eq!(page.matches("<h1>").count(), 1, "{name}");
+                assert!(page.contains("</html>") && !page.contains("{}"), "{name} is not whole: {page}");
+                assert!(!page.contains(" style=") && !page.contains("<b>"), "{name} is not safe: {page}");
+                let ids: Vec<_> =
+                    page.split(" id=\"").skip(1).filter_map(|rest| rest.split('"').next()).collect();
+                let mut once = ids.clone();
+                once.sort_unstable();
+                once.dedup();
+                assert_eq!(once.len(), ids.len(), "{name} has an id twice: {ids:?}");
+            }
+        }
+    }
 
     #[test]
     fn an_address_says_only_what_is_asked_for() {

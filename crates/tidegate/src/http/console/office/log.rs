@@ -40,8 +40,6 @@ struct Entry {
     kind: String,
     subject: String,
     link: Option<String>,
-    /// Where more happened on the same campaign.
-    campaign: Option<String>,
     detail: Option<String>,
 }
 
@@ -101,11 +99,6 @@ pub(super) async fn show(
 impl Entry {
     fn of(lang: Lang, o: &Office, event: EventShape, at: When) -> Self {
         let link = link(&event);
-        let campaign = match (&event.sale_id, &event.draw_id) {
-            (Some(sale), _) => Some(format!("/console/log?sale_id={sale}")),
-            (None, Some(draw)) => Some(format!("/console/log?draw_id={draw}")),
-            (None, None) => None,
-        };
         let (who, buyer) = who(o, &event.actor);
         Self {
             id: event.id,
@@ -116,7 +109,6 @@ impl Entry {
             kind: event.kind,
             subject: event.subject,
             link,
-            campaign,
             detail: event.detail,
         }
     }
@@ -167,7 +159,6 @@ mod tests {
                 kind: "order.paid".into(),
                 subject: "O".into(),
                 link: Some("/console/orders/O".into()),
-                campaign: Some("/console/log?sale_id=S".into()),
                 detail: Some("<b>".into()),
             };
             Self {
