@@ -13,7 +13,7 @@ use futures_util::future::BoxFuture;
 use futures_util::stream::unfold;
 use tidegate_core::{CampaignId, Draw, DrawId, Order, Play, Rejection};
 use tidegate_store::ledger::Page;
-use tidegate_store::ledger::sql::OrderFilter;
+use tidegate_store::ledger::sql::{Event, OrderFilter};
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::csv::{BYTE_ORDER_MARK, amount, write_row};
@@ -80,12 +80,16 @@ fn download(site: &Site, name: &str, head: &[&str], fetch: Fetch) -> Result<Resp
 }
 
 /// These rows as text, and where the next begin if this page is full.
-fn written<T>(rows: &[T], id: impl Fn(&T) -> u64, mut write: impl FnMut(&mut String, &T)) -> Rows {
+fn written<T>(
+    rows: &[T],
+    id: impl Fn(&T) -> u64,
+    mut write: impl FnMut(&mut String, &T),
+) -> (String, Option<u64>) {
     let mut text = String::new();
     for row in rows {
         write(&mut text, row);
     }
-    Ok((text, rows.last().filter(|_| rows.len() == ROWS as usize).map(id)))
+    (text, rows.last().filter(|_| rows.len() == ROWS as usize).map(id))
 }
 
 const ORDER_HEAD: &[&str] = &[
@@ -112,7 +116,7 @@ pub(super) async fn orders(
     let fetch: Fetch = Box::new(move |app, page| {
         Box::pin(async move {
             let found = app.orders(OrderFilter { campaign: Some(id), state: None }, page).await?;
-            written(&found, |order| order.id.raw(), |text, order| order_row(text, &app, order))
+            Ok(written(&found, |order| order.id.raw(), |text, order| order_row(text, &app, order)))
         })
     });
     download(&site, &format!("orders-{}", site.app.print(id)), ORDER_HEAD, fetch)
@@ -162,7 +166,7 @@ pub(super) async fn plays(
         let draw = draw.clone();
         Box::pin(async move {
             let found = app.plays(Some(id.campaign()), page).await?;
-            written(&found, |play| play.id.raw(), |text, play| play_row(text, &app, &draw, play))
+            Ok(written(&found, |play| play.id.raw(), |text, play| play_row(text, &app, &draw, play)))
         })
     });
     download(&site, &format!("plays-{}", site.app.print(id)), PLAY_HEAD, fetch)
@@ -197,13 +201,9 @@ pub(super) async fn log(
     let fetch: Fetch = Box::new(move |app, page| {
         Box::pin(async move {
             let found = app.events(campaign, page).await?;
-            written(
-                &found,
-                |event| event.id,
-                |text, event| {
-                    log_row(text, &EventShape::of(&app, event.clone()));
-                },
-            )
+            let write =
+                |text: &mut String, event: &Event| log_row(text, &EventShape::of(&app, event.clone()));
+            Ok(written(&found, |event| event.id, write))
         })
     });
     download(&site, "log", LOG_HEAD, fetch)

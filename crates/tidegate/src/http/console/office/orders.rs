@@ -209,7 +209,7 @@ fn steps(o: &Office, order: &Order, payments: &[KeptPayment], refunds: &[DueRefu
     match order.state {
         OrderState::Queued | OrderState::Paid => {}
         OrderState::AwaitingPayment => {
-            steps.push(Step { ahead: true, ..step(o.pay_by.to_string(), order.pay_by, Vec::new()) })
+            steps.push(Step { ahead: true, ..step(o.pay_by.to_string(), order.pay_by, Vec::new()) });
         }
         state => steps.push(step(order_state(o, state).word.to_string(), order.updated_at, Vec::new())),
     }
