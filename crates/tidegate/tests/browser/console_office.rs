@@ -207,7 +207,7 @@ async fn an_admin_makes_a_viewer_and_a_key() -> Story {
 
 /// What a device with this secret shows, so many steps from now.
 fn code(secret: &str, steps: u64) -> anyhow::Result<String> {
-    let secret = Secret::try_from_base32(&secret.replace(' ', "")).ok().context("no secret")?;
+    let secret = Secret::try_from_base32(secret.replace(' ', "")).ok().context("no secret")?;
     let device = Builder::new().with_secret(secret).build().ok().context("no device")?;
     let now = u64::try_from(Clock::System.now().millis() / 1000)?;
     Ok(device.generate(now + 30 * steps).to_string())

@@ -80,6 +80,7 @@ phrases! {
     address_private "Somebody's address: use it for this delivery only." "个人地址，仅限本次发货使用。"
     changed_at "Last change" "最近变化"
     retry "Try again now" "立即重试"
+    retry_short "Retry" "重试"
     retry_text "It is sent again at once, and its tries start over." "立即重新发送，并重新计算次数。"
     grant "Grant the prize" "发放奖品"
     grant_sure "The winner gets the prize. This cannot be undone." "奖品将发给中奖者，不可撤销。"
