@@ -4,6 +4,7 @@
 //! it will do, comes from a page of ours, and is written into the audit log with who made it.
 
 mod campaigns;
+mod office;
 mod overview;
 mod sign_in;
 
@@ -32,6 +33,7 @@ pub(super) fn routes() -> Router<Site> {
         .route("/console/sign-in", get(sign_in::show).post(sign_in::submit))
         .route("/console/sign-out", post(sign_in::sign_out))
         .merge(campaigns::campaign_routes())
+        .merge(office::office_routes())
         .layer(middleware::from_fn(around))
 }
 
@@ -199,6 +201,6 @@ pub(super) fn samples(desk: &Desk) -> Vec<(String, String)> {
         ("sign-in by key", sign_in::sample(desk.clone(), true).render()),
     ];
     let frame = pages.into_iter().map(|(name, page)| (format!("console {name}"), page.unwrap()));
-    let campaigns = campaigns::campaign_samples(desk).into_iter().map(|(name, page)| (name.to_owned(), page));
-    frame.chain(campaigns).collect()
+    let rooms = campaigns::campaign_samples(desk).into_iter().chain(office::office_samples(desk));
+    frame.chain(rooms.map(|(name, page)| (format!("console {name}"), page))).collect()
 }

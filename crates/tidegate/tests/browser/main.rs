@@ -6,6 +6,7 @@
 
 mod browser;
 mod console_campaigns;
+mod console_office;
 mod draws;
 mod faults;
 mod harness;

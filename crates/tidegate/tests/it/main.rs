@@ -17,6 +17,7 @@ mod idempotency;
 mod lifecycle;
 mod limits;
 mod live;
+mod office;
 mod operators;
 mod orders;
 mod pages;

@@ -3,6 +3,8 @@
 pub(in crate::http) mod boards;
 pub(in crate::http) mod campaigns;
 pub(in crate::http) mod console;
+pub(in crate::http) mod happenings;
+pub(in crate::http) mod office;
 pub(in crate::http) mod shop;
 
 use std::fmt;

@@ -1,6 +1,6 @@
 //! One of every page, with something of everything in it, rendered in both languages: what no page may lack or contain.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use askama::Template;
 use tidegate_core::{Moment, OrderState, Phase};
@@ -275,6 +275,10 @@ fn every_page_renders_in_both_languages_and_lets_nothing_in() {
             let unfilled =
                 page.split('>').any(|piece| piece.split('<').next().is_some_and(|text| text.contains("{}")));
             assert!(!unfilled, "{name} shows a phrase that was not filled in");
+            let ids: Vec<_> =
+                page.split(" id=\"").skip(1).filter_map(|rest| rest.split('"').next()).collect();
+            let once: HashSet<_> = ids.iter().collect();
+            assert_eq!(once.len(), ids.len(), "{name} has an id twice: {ids:?}");
             assert!(page.len() < MOST_BYTES, "{name} has {} bytes", page.len());
         }
     }
