@@ -115,7 +115,7 @@ pub fn router(app: Arc<App>, config: &Config) -> Router {
         .merge(docs)
         .merge(pages::routes())
         .merge(console::routes())
-        .fallback(pages::lost)
+        .fallback(async || Problem::new(StatusCode::NOT_FOUND, "not_found", "There is no such address."))
         .method_not_allowed_fallback(async || {
             let detail = "This address does not take this method.";
             Problem::new(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", detail)
@@ -197,10 +197,14 @@ async fn around(State(site): State<Site>, mut request: Request, next: Next) -> R
     let route = request.extensions().get::<MatchedPath>().map_or("other", MatchedPath::as_str).to_owned();
     let method = known_method(request.method());
     let docs = request.uri().path().starts_with("/docs");
+    let person = pages::looks_at(&request);
     let (mut response, left) = match site.limits.count(&mut request) {
         Ok(left) => (next.run(request).await, left),
         Err(refusal) => (Problem::from(refusal).into_response(), Some((0, 0))),
     };
+    if let Some(parts) = &person {
+        response = pages::in_person(parts, response);
+    }
     limits::tell(&mut response, left);
     browser::keep_in(&mut response, docs);
     let status = response.status().as_u16();

@@ -10,10 +10,10 @@ mod sign_in;
 
 use askama::Template;
 use axum::Router;
-use axum::extract::{FromRequestParts, Request};
+use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use axum::http::{HeaderValue, StatusCode, header};
-use axum::middleware::{self, Next};
+use axum::middleware;
 use axum::response::Response;
 use axum::routing::{get, post};
 use tidegate_core::{Rejection, Role};
@@ -23,7 +23,7 @@ use super::browser::console_token;
 use super::pages::language::Lang;
 use super::pages::phrases::Phrase;
 use super::pages::phrases::console::Console;
-use super::pages::{Trouble, assets, html, see, told};
+use super::pages::{Trouble, assets, html, keep_language, see};
 use super::problem::Problem;
 use crate::ops::operators::Operating;
 
@@ -34,7 +34,7 @@ pub(super) fn routes() -> Router<Site> {
         .route("/console/sign-out", post(sign_in::sign_out))
         .merge(campaigns::campaign_routes())
         .merge(office::office_routes())
-        .layer(middleware::from_fn(around))
+        .layer(middleware::from_fn(keep_language))
 }
 
 /// What every page of the console knows.
@@ -160,23 +160,13 @@ impl TroublePage {
     }
 }
 
-/// Turns troubles into pages, remembers the language, keeps pages out of caches.
-async fn around(request: Request, next: Next) -> Response {
-    let (parts, body) = request.into_parts();
-    let seen = parts.clone();
-    let mut response = next.run(Request::from_parts(parts, body)).await;
-    if let Some(problem) = told(&mut response) {
-        response = if problem.code() == Rejection::Unauthenticated.code() {
-            see("/console/sign-in")
-        } else {
-            html(problem.status(), &TroublePage::of(Desk::of(&seen, None), &problem))
-        };
+/// Why there is no page to show, as a page.
+pub(super) fn trouble(parts: &Parts, problem: &Problem) -> Response {
+    if problem.code() == Rejection::Unauthenticated.code() {
+        return see("/console/sign-in");
     }
-    let headers = response.headers_mut();
-    headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
-    if let Some(lang) = Lang::asked(seen.uri.query()) {
-        headers.append(header::SET_COOKIE, lang.cookie());
-    }
+    let mut response = html(problem.status(), &TroublePage::of(Desk::of(parts, None), problem));
+    response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
     response
 }
 

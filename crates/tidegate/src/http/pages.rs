@@ -12,13 +12,14 @@ pub(super) mod language;
 mod orders;
 pub(super) mod phrases;
 mod plays;
+mod refusals;
+mod reminder;
 mod sale;
+mod sale_forms;
 mod sale_views;
 mod sign_in;
 mod verify;
 mod wheel;
-
-use std::convert::Infallible;
 
 use askama::Template;
 use axum::Router;
@@ -32,17 +33,18 @@ use tidegate_core::{Rejection, UserId};
 
 use self::language::Lang;
 use self::phrases::shop::Shop;
-use super::Site;
 use super::browser::session_token;
 use super::problem::Problem;
+use super::{Site, console};
+use crate::ops::Refusal;
 
 pub(super) fn routes() -> Router<Site> {
     Router::new()
         .route("/", get(home::home))
         .route("/sales/{id}", get(sale::show))
-        .route("/sales/{id}/buy", post(sale::buy))
-        .route("/sales/{id}/queue", post(sale::join))
-        .route("/sales/{id}/reminder.ics", get(sale::reminder))
+        .route("/sales/{id}/buy", post(sale_forms::buy))
+        .route("/sales/{id}/queue", post(sale_forms::join))
+        .route("/sales/{id}/reminder.ics", get(reminder::reminder))
         .route("/orders", get(orders::list))
         .route("/orders/{id}", get(orders::show))
         .route("/orders/{id}/pay", post(orders::pay))
@@ -54,7 +56,7 @@ pub(super) fn routes() -> Router<Site> {
         .route("/sign-in", get(sign_in::show).post(sign_in::submit))
         .route("/sign-out", post(sign_in::sign_out))
         .route("/verify", get(verify::show))
-        .layer(middleware::from_fn(around))
+        .layer(middleware::from_fn(keep_language))
         .route("/assets/{version}/{name}", get(assets::asset))
 }
 
@@ -64,13 +66,23 @@ pub(super) struct Page {
     pub(super) lang: Lang,
     w: &'static Shop,
     path: String,
+    /// What stands behind the path, but for the language.
+    query: String,
     signed_in: bool,
+    /// The server's time, for clocks; 0 where nothing counts down.
+    now_ms: i64,
 }
 
 impl Page {
-    fn of(parts: &Parts, signed_in: bool) -> Self {
+    fn of(parts: &Parts, signed_in: bool, now_ms: i64) -> Self {
         let lang = Lang::of(parts.uri.query(), &parts.headers);
-        Self { lang, w: Shop::of(lang), path: parts.uri.path().to_owned(), signed_in }
+        let (path, query) = (parts.uri.path().to_owned(), language::others(parts.uri.query()));
+        Self { lang, w: Shop::of(lang), path, query, signed_in, now_ms }
+    }
+
+    /// This page in the other language.
+    fn translated(&self) -> String {
+        format!("?{}lang={}", self.query, self.lang.other().code())
     }
 
     /// Where one of our files is.
@@ -100,14 +112,19 @@ impl Visit {
 }
 
 impl FromRequestParts<Site> for Visit {
-    type Rejection = Infallible;
+    type Rejection = Trouble;
 
-    async fn from_request_parts(parts: &mut Parts, site: &Site) -> Result<Self, Infallible> {
+    async fn from_request_parts(parts: &mut Parts, site: &Site) -> Result<Self, Trouble> {
         let user = match session_token(&parts.headers) {
-            Some(token) => site.app.buyer(Some(token)).await.ok(),
+            Some(token) => match site.app.buyer(Some(token)).await {
+                Ok(user) => Some(user),
+                Err(Refusal::Rejected(Rejection::Unauthenticated)) => None,
+                // Whoever cannot be looked up is not signed out.
+                Err(trouble) => return Err(trouble.into()),
+            },
             None => None,
         };
-        Ok(Self { page: Page::of(parts, user.is_some()), user })
+        Ok(Self { page: Page::of(parts, user.is_some(), site.app.now().millis()), user })
     }
 }
 
@@ -155,8 +172,8 @@ struct TroublePage {
     page: Page,
     title: phrases::Phrase,
     text: phrases::Phrase,
-    /// It may work in a moment.
-    again: bool,
+    /// Where it may work in a moment.
+    again: Option<String>,
 }
 
 impl TroublePage {
@@ -169,60 +186,82 @@ impl TroublePage {
             "csrf" => (w.foreign_title, w.foreign_text, false),
             _ => (w.trouble_title, w.trouble_text, true),
         };
+        let again = again.then(|| page.path.clone());
         Self { page, title, text, again }
     }
 }
 
-/// Turns troubles into pages, remembers the chosen language, and keeps pages out of caches: they are somebody's.
-async fn around(request: Request, next: Next) -> Response {
-    let (parts, body) = request.into_parts();
-    let seen = parts.clone();
-    let mut response = next.run(Request::from_parts(parts, body)).await;
-    if let Some(problem) = told(&mut response) {
-        response = trouble(&seen, &problem);
-    }
+/// Remembers the chosen language, and keeps pages out of caches: they are somebody's.
+pub(super) async fn keep_language(request: Request, next: Next) -> Response {
+    let chosen = Lang::asked(request.uri().query());
+    let mut response = next.run(request).await;
     let headers = response.headers_mut();
     headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
-    if let Some(lang) = Lang::asked(seen.uri.query()) {
+    if let Some(lang) = chosen {
         headers.append(header::SET_COOKIE, lang.cookie());
     }
     response
 }
 
-/// The problem that an answer tells, if it tells one: a page's own, or one with what was asked for.
-pub(super) fn told(response: &mut Response) -> Option<Problem> {
+/// Somebody at a browser, who is to see a page whatever happens: what of the request is needed for it.
+pub(super) fn looks_at(request: &Request) -> Option<Parts> {
+    let accepted = request.headers().get(header::ACCEPT)?.to_str().ok()?;
+    if !accepted.contains("text/html") || request.uri().path().starts_with("/v1/") {
+        return None;
+    }
+    let (mut parts, ()) = axum::http::Request::new(()).into_parts();
+    parts.method = request.method().clone();
+    parts.uri = request.uri().clone();
+    parts.headers = request.headers().clone();
+    Some(parts)
+}
+
+/// What programs are told as a problem is a page for people.
+pub(super) fn in_person(parts: &Parts, mut response: Response) -> Response {
+    match told(&mut response) {
+        Some(problem) if parts.uri.path().starts_with("/console") => console::trouble(parts, &problem),
+        Some(problem) => trouble(parts, &problem),
+        None => response,
+    }
+}
+
+/// The problem that an answer tells, if it tells one: a page's own, or one that is known by its status.
+fn told(response: &mut Response) -> Option<Problem> {
     if let Some(Trouble(problem)) = response.extensions_mut().remove::<Trouble>() {
         return Some(problem);
     }
     let kind = response.headers().get(header::CONTENT_TYPE)?;
-    let code = if response.status() == StatusCode::NOT_FOUND { "not_found" } else { "malformed" };
+    let code = match response.status() {
+        StatusCode::NOT_FOUND => "not_found",
+        StatusCode::TOO_MANY_REQUESTS => "rate_limited",
+        StatusCode::SERVICE_UNAVAILABLE => "busy",
+        _ => "malformed",
+    };
     let detail = "The address or the form is not as it should be.";
     (kind == "application/problem+json").then(|| Problem::new(response.status(), code, detail))
 }
 
-fn trouble(parts: &Parts, problem: &Problem) -> Response {
-    if problem.code() == Rejection::Unauthenticated.code() {
-        let back = if parts.method == Method::GET { parts.uri.path() } else { "/" };
-        return see(&format!("/sign-in?next={back}"));
+/// The page that a form stood on: what it was sent to without its last step.
+fn origin(parts: &Parts) -> &str {
+    let path = parts.uri.path();
+    match path.rsplit_once('/') {
+        Some((page, _)) if parts.method != Method::GET && page.len() > 1 => page,
+        _ => path,
     }
-    let page = Page::of(parts, session_token(&parts.headers).is_some());
-    let mut response = html(problem.status(), &TroublePage::of(page, problem.code()));
-    if let Some(wait) = problem.clone().into_response().headers().get(header::RETRY_AFTER) {
-        response.headers_mut().insert(header::RETRY_AFTER, wait.clone());
-    }
-    response
 }
 
-/// An address that names nothing: a page for people, a problem for programs.
-pub(super) async fn lost(request: Request) -> Response {
-    let problem = Problem::new(StatusCode::NOT_FOUND, "not_found", "There is no such address.");
-    let (parts, _) = request.into_parts();
-    let accepted =
-        parts.headers.get(header::ACCEPT).and_then(|accepted| accepted.to_str().ok()).unwrap_or("");
-    if accepted.contains("text/html") && !parts.uri.path().starts_with("/v1/") {
-        return trouble(&parts, &problem);
+fn trouble(parts: &Parts, problem: &Problem) -> Response {
+    let at = origin(parts);
+    if problem.code() == Rejection::Unauthenticated.code() {
+        return see(&format!("/sign-in?next={at}"));
     }
-    problem.into_response()
+    let page = Page { path: at.to_owned(), ..Page::of(parts, session_token(&parts.headers).is_some(), 0) };
+    let mut response = html(problem.status(), &TroublePage::of(page, problem.code()));
+    response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    if let Some(wait) = problem.retry_after() {
+        response.headers_mut().insert(header::RETRY_AFTER, wait);
+    }
+    response
 }
 
 #[cfg(test)]

@@ -59,6 +59,13 @@ impl Problem {
         &self.errors
     }
 
+    /// When to come back, for those it makes sense to come back from.
+    pub(super) fn retry_after(&self) -> Option<HeaderValue> {
+        let status = self.status();
+        matches!(status, StatusCode::SERVICE_UNAVAILABLE | StatusCode::TOO_MANY_REQUESTS)
+            .then(|| HeaderValue::from(self.retry_after))
+    }
+
     pub(super) fn status(&self) -> StatusCode {
         StatusCode::from_u16(self.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
     }
@@ -112,8 +119,8 @@ impl IntoResponse for Problem {
         let mut response = (status, body).into_response();
         let headers = response.headers_mut();
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
-        if matches!(status, StatusCode::SERVICE_UNAVAILABLE | StatusCode::TOO_MANY_REQUESTS) {
-            headers.insert(header::RETRY_AFTER, HeaderValue::from(self.retry_after));
+        if let Some(wait) = self.retry_after() {
+            headers.insert(header::RETRY_AFTER, wait);
         }
         if status == StatusCode::UNAUTHORIZED {
             headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));

@@ -103,7 +103,7 @@ async fn enter(
     Ok(Json(site.carry_out(change).await?.into()))
 }
 
-/// Where this account stands. Asking at least every 30 seconds keeps the place.
+/// Where this account stands. Asking at least every two minutes keeps the place.
 #[utoipa::path(get, path = "/v1/sales/{id}/queue", tag = "buyers", params(("id" = String, Path)),
     security(("bearer" = [])),
     responses((status = 200, body = QueueShape), (status = 401, body = Problem), (status = 403, body = Problem),
@@ -117,7 +117,7 @@ async fn place(
     Ok(Json(site.app.place_of(buyer, &sale).await?.into()))
 }
 
-/// Where this account stands in a draw's waiting room. Asking at least every 30 seconds keeps the place.
+/// Where this account stands in a draw's waiting room. Asking at least every two minutes keeps the place.
 #[utoipa::path(get, path = "/v1/draws/{id}/queue", tag = "buyers", params(("id" = String, Path)),
     security(("bearer" = [])),
     responses((status = 200, body = QueueShape), (status = 401, body = Problem), (status = 403, body = Problem),

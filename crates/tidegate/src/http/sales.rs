@@ -2,6 +2,7 @@
 
 use axum::Json;
 use axum::extract::State;
+use axum::http::{HeaderName, header};
 use tidegate_core::CampaignId;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -33,6 +34,11 @@ async fn list(
 /// One sale.
 #[utoipa::path(get, path = "/v1/sales/{id}", tag = "buyers", params(("id" = String, Path)),
     responses((status = 200, body = SaleShape), (status = 404, body = Problem)))]
-async fn show(State(site): State<Site>, Id(id): Id<CampaignId>) -> Result<Json<SaleShape>, Problem> {
-    Ok(Json(SaleShape::of(&site.app, site.app.sale(id).await?)))
+async fn show(
+    State(site): State<Site>,
+    Id(id): Id<CampaignId>,
+) -> Result<([(HeaderName, &'static str); 1], Json<SaleShape>), Problem> {
+    let shape = SaleShape::of(&site.app, site.app.sale(id).await?);
+    // Nothing in it is anybody's own, and every open page of the sale asks for it.
+    Ok(([(header::CACHE_CONTROL, "public, max-age=1")], Json(shape)))
 }

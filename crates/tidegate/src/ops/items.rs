@@ -54,7 +54,6 @@ impl App {
         }
         let item = self.ledger.item(id).await?.ok_or(Rejection::NotFound)?;
         self.items.insert(id, Arc::new(item.clone()));
-        self.tell(News::Item(id)).await;
         Ok(item)
     }
 

@@ -164,12 +164,16 @@ impl App {
         quantity: u32,
         key: IdempotencyKey,
     ) -> Result<Option<Order>, Refusal> {
-        if self.admission.left(sale).is_some()
-            && matches!(self.admission.held_by(sale, buyer).await, Ok(None))
-        {
+        if self.holds_nothing(buyer, sale).await {
             return Ok(None);
         }
         self.earlier(buyer, sale, quantity, key).await
+    }
+
+    /// Whether the gate knows for certain that this buyer has nothing of a running campaign.
+    pub async fn holds_nothing(&self, buyer: UserId, campaign: CampaignId) -> bool {
+        self.admission.left(campaign).is_some()
+            && matches!(self.admission.held_by(campaign, buyer).await, Ok(None))
     }
 
     async fn order_of(&self, claim: &Claim) -> Result<Order, Refusal> {

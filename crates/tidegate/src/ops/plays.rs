@@ -194,9 +194,7 @@ impl App {
         client_seed: &str,
         key: IdempotencyKey,
     ) -> Result<Option<PlayView>, Refusal> {
-        if self.admission.left(draw).is_some()
-            && matches!(self.admission.held_by(draw, player).await, Ok(None))
-        {
+        if self.holds_nothing(player, draw).await {
             return Ok(None);
         }
         match self.earlier_play(player, draw, client_seed, key).await? {
@@ -227,6 +225,26 @@ impl App {
 
     /// A player's plays, newest first.
     pub async fn plays_of_player(&self, player: UserId, page: Page) -> Result<Vec<PlayView>, Refusal> {
+        self.views_of(self.all_plays(player, page).await?).await
+    }
+
+    /// A player's last plays in one draw, newest first, among their last fifty.
+    pub async fn plays_in(
+        &self,
+        player: UserId,
+        draw: CampaignId,
+        most: usize,
+    ) -> Result<Vec<PlayView>, Refusal> {
+        if self.holds_nothing(player, draw).await {
+            return Ok(Vec::new());
+        }
+        let mut plays = self.all_plays(player, Page { before: None, limit: 50 }).await?;
+        plays.retain(|play| play.campaign == draw);
+        plays.truncate(most);
+        self.views_of(plays).await
+    }
+
+    async fn all_plays(&self, player: UserId, page: Page) -> Result<Vec<Play>, Refusal> {
         let waiting = self.unrecorded_plays(player);
         let mut plays = self.ledger.plays_of(player, page).await?;
         for found in waiting.iter().filter(|found| found.durable) {
@@ -238,6 +256,10 @@ impl App {
         }
         plays.sort_by_key(|play| std::cmp::Reverse(play.id));
         plays.truncate(page.limit as usize);
+        Ok(plays)
+    }
+
+    async fn views_of(&self, plays: Vec<Play>) -> Result<Vec<PlayView>, Refusal> {
         let mut views = Vec::with_capacity(plays.len());
         for play in plays {
             views.push(self.play_view(play).await?);

@@ -20,7 +20,7 @@ use super::{App, Refusal};
 use crate::chance::{self, Secret, digest, keyed};
 
 /// Who does not ask for this long has left.
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(120);
 /// People in one room.
 const MAX_WAITING: usize = 2_000_000;
 /// Below this there is no hope.
@@ -242,7 +242,7 @@ impl App {
         pass: Option<IssuedPass>,
     ) -> Result<QueuePlace, Refusal> {
         let now = self.now();
-        let tally = self.ledger.tally(sale.id).await?.unwrap_or_default();
+        let tally = self.recent_tally(sale.id).await?;
         let left = self.admission.left(sale.id).unwrap_or(0);
         let supply = f64::from(left) + EXPECTED_RETURNS * f64::from(tally.awaiting_payment);
         let mut place = QueuePlace {

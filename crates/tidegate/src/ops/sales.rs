@@ -175,7 +175,11 @@ impl App {
         let Some(phase) = sale.phase(self.now(), left) else { return Ok(None) };
         let Some(terms) = sale.sale().copied() else { return Ok(None) };
         let unpaid = match phase {
-            Phase::SoldOut => self.ledger.tally(sale.id).await?.map(|tally| tally.awaiting_payment),
+            // Those that are not recorded yet are unpaid, too.
+            Phase::SoldOut => {
+                let recorded = self.recent_tally(sale.id).await?.awaiting_payment;
+                Some(recorded + self.admission.queued_units(sale.id).await)
+            }
             _ => None,
         };
         Ok(Some(SaleView { item: self.item(terms.item).await?, sale, terms, phase, left, unpaid }))

@@ -9,7 +9,6 @@ use axum::response::Response;
 use tidegate_core::campaign::Challenge;
 use tidegate_core::draw::{ODDS_TOTAL, PrizeKind, Strategy};
 use tidegate_core::{CampaignId, DrawId, Phase, UserId};
-use tidegate_store::ledger::Page as Rows;
 
 use super::super::Site;
 use super::super::attempt::Attempt;
@@ -23,6 +22,7 @@ use super::home::{state, tone};
 use super::phrases::Phrase;
 use super::phrases::shop::Shop;
 use super::plays::{Row, row};
+use super::refusals::{Sentence, said, sentences};
 use super::wheel::{Slice, slices};
 use super::{Page, Trouble, Visit, see, shown};
 use crate::chance;
@@ -42,7 +42,6 @@ pub(super) struct DrawPage {
     pub(super) starts: When,
     pub(super) ends: When,
     pub(super) starts_ms: i64,
-    pub(super) now_ms: i64,
     pub(super) seats: u32,
     pub(super) seats_left: u32,
     pub(super) plays_left: u32,
@@ -58,6 +57,7 @@ pub(super) struct DrawPage {
     pub(super) mine: Vec<Row>,
     pub(super) key: String,
     pub(super) said: Option<Phrase>,
+    pub(super) sentences: Vec<Sentence>,
 }
 
 #[derive(Debug)]
@@ -85,7 +85,6 @@ pub(super) struct DrawQuery {
 }
 
 /// Plays of one's own that are shown here.
-const SHOWN_PLAYS: u32 = 50;
 const MOST_SHOWN: usize = 5;
 
 pub(super) async fn show(
@@ -106,9 +105,8 @@ pub(super) async fn show(
 }
 
 async fn plays_here(app: &App, w: &Shop, user: UserId, draw: CampaignId) -> Result<Vec<Row>, Trouble> {
-    let plays = app.plays_of_player(user, Rows { before: None, limit: SHOWN_PLAYS }).await?;
-    let here = plays.iter().filter(|view| view.play.campaign == draw);
-    Ok(here.take(MOST_SHOWN).map(|view| row(app, w, view)).collect())
+    let plays = app.plays_in(user, draw, MOST_SHOWN).await?;
+    Ok(plays.iter().map(|view| row(app, w, view)).collect())
 }
 
 fn of(app: &App, page: Page, view: &DrawView, user: Option<UserId>) -> Result<DrawPage, Trouble> {
@@ -131,7 +129,6 @@ fn of(app: &App, page: Page, view: &DrawView, user: Option<UserId>) -> Result<Dr
         starts: When(campaign.window.starts_at),
         ends: When(campaign.window.ends_at),
         starts_ms: campaign.window.starts_at.millis(),
-        now_ms: app.now().millis(),
         seats: campaign.stock,
         seats_left: *seats_left,
         plays_left: *plays_left,
@@ -154,15 +151,22 @@ fn of(app: &App, page: Page, view: &DrawView, user: Option<UserId>) -> Result<Dr
             Strategy::Deck => w.strategy_deck,
         },
         commitment: hex(commitment),
-        slices: slices(draw, rest == 0, w.no_win.0).filter(|_| !deck),
+        slices: slices(draw, always_wins(view, rest), w.no_win.0).filter(|_| !deck),
         challenge: Challenge::as_str(protect.challenge),
         needs_pass: protect.needs_pass(),
         waiting_room: protect.admit_per_s.is_some(),
         mine: Vec::new(),
         key: chance::token("page-", &key[..16]),
         said: None,
+        sentences: sentences(w),
         page,
     })
+}
+
+/// Whether no play can end without a prize: none is left out by the odds, and none can run out.
+fn always_wins(view: &DrawView, rest: u32) -> bool {
+    let stock: u64 = view.draw.prizes.iter().map(|prize| u64::from(prize.stock)).sum();
+    rest == 0 && view.draw.strategy == Strategy::Whole && stock >= u64::from(view.campaign.stock)
 }
 
 fn view_of(phase: Phase, user: Option<UserId>, plays_left: u32) -> &'static str {
@@ -177,30 +181,17 @@ fn view_of(phase: Phase, user: Option<UserId>, plays_left: u32) -> &'static str 
     }
 }
 
-fn said(w: &Shop, code: &str) -> Option<Phrase> {
-    Some(match code {
-        "" => return None,
-        "sold_out" => w.draw_over_text,
-        "limit_reached" => w.no_plays_left,
-        "paused" => w.said_paused,
-        "ended" => w.said_ended,
-        "not_started" => w.said_not_started,
-        "rate_limited" => w.slower_text,
-        "pass_required" | "pass_invalid" | "challenge_required" | "queue_required" => w.needs_script,
-        _ => w.busy_text,
-    })
-}
-
 /// Plays, for whoever has no script.
 pub(super) async fn play(
     State(site): State<Site>,
+    visit: Visit,
     Id(id): Id<DrawId>,
     headers: HeaderMap,
     form: Form,
 ) -> Response {
     let at = site.app.print(id);
     let started = Instant::now();
-    let outcome = try_play(&site, id, &headers, &form).await;
+    let outcome = try_play(&site, id, visit.user, &headers, &form).await;
     count(&site, id.campaign(), &outcome, started);
     match outcome {
         Ok(played) => see(&format!("/plays/{}", site.app.print(played.play.play.id))),
@@ -209,12 +200,24 @@ pub(super) async fn play(
     }
 }
 
-async fn try_play(site: &Site, id: DrawId, headers: &HeaderMap, form: &Form) -> Result<Played, Problem> {
+async fn try_play(
+    site: &Site,
+    id: DrawId,
+    user: Option<UserId>,
+    headers: &HeaderMap,
+    form: &Form,
+) -> Result<Played, Problem> {
     let app = &site.app;
-    let draw = app.open_campaign(id.campaign(), app.now()).await?;
-    let attempt = Attempt::admit(site, &draw, headers).await?;
     let seed: String =
         form.text("client_seed").chars().take(tidegate_core::limits::MAX_CLIENT_SEED).collect();
     let key = form.given("key").map(App::key);
+    // What was asked for before needs no open draw.
+    if let (Some(user), Some(key)) = (user, key)
+        && let Some(play) = app.replay_play(user, id.campaign(), &seed, key).await?
+    {
+        return Ok(Played { play, replayed: true });
+    }
+    let draw = app.open_campaign(id.campaign(), app.now()).await?;
+    let attempt = Attempt::admit(site, &draw, headers).await?;
     Ok(app.play(attempt.user, &draw, seed, key, form.given("pass")).await?)
 }

@@ -24,6 +24,11 @@ pub(in crate::http) fn money(money: Money) -> String {
     }
 }
 
+/// What it cost before, where that was more.
+pub(in crate::http) fn reduced(before: Money, now: Money) -> Option<String> {
+    (before.currency == now.currency && before.amount > now.amount).then(|| money(before))
+}
+
 /// A number with its thousands apart.
 pub(in crate::http) fn grouped(number: u64) -> String {
     let digits = number.to_string();

@@ -1,5 +1,7 @@
 //! What forms send: read within bounds, and only from pages of ours.
 
+use std::fmt;
+
 use axum::body::to_bytes;
 use axum::extract::{FromRequest, Request};
 use axum::http::StatusCode;
@@ -10,21 +12,42 @@ use super::super::problem::Problem;
 use super::Trouble;
 
 /// The fields of a form, in their order.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub(in crate::http) struct Form(pub(in crate::http) Vec<(String, String)>);
+
+/// The names alone: among the values are passwords.
+impl fmt::Debug for Form {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.0.iter().map(|(name, _)| name)).finish()
+    }
+}
 
 impl FromRequest<Site> for Form {
     type Rejection = Trouble;
 
     async fn from_request(request: Request, site: &Site) -> Result<Self, Trouble> {
-        let (parts, body) = request.into_parts();
-        check_origin(&parts.method, &parts.headers)?;
-        let read = to_bytes(body, site.bounds.max_draw_bytes);
-        let bytes = match tokio::time::timeout(site.bounds.body_timeout, read).await {
-            Ok(Ok(bytes)) => bytes,
-            _ => return Err(unreadable().into()),
-        };
-        serde_urlencoded::from_bytes(&bytes).map(Self).map_err(|_| unreadable().into())
+        read(request, site, site.bounds.max_body_bytes).await
+    }
+}
+
+/// A form that brings a draw's codes.
+#[derive(Clone, Debug, Default)]
+pub(in crate::http) struct LargeForm(pub(in crate::http) Form);
+
+impl FromRequest<Site> for LargeForm {
+    type Rejection = Trouble;
+
+    async fn from_request(request: Request, site: &Site) -> Result<Self, Trouble> {
+        read(request, site, site.bounds.max_draw_bytes).await.map(Self)
+    }
+}
+
+async fn read(request: Request, site: &Site, most: usize) -> Result<Form, Trouble> {
+    let (parts, body) = request.into_parts();
+    check_origin(&parts.method, &parts.headers)?;
+    match tokio::time::timeout(site.bounds.body_timeout, to_bytes(body, most)).await {
+        Ok(Ok(bytes)) => serde_urlencoded::from_bytes(&bytes).map(Form).map_err(|_| unreadable().into()),
+        _ => Err(unreadable().into()),
     }
 }
 

@@ -6,7 +6,7 @@ use axum::response::Response;
 use tidegate_core::{Moment, Phase};
 
 use super::super::Site;
-use super::format::{Art, When, grouped, money};
+use super::format::{Art, When, grouped, money, reduced};
 use super::phrases::Phrase;
 use super::phrases::shop::Shop;
 use super::{Page, Trouble, Visit, shown};
@@ -66,7 +66,6 @@ pub(super) async fn home(State(site): State<Site>, visit: Visit) -> Result<Respo
 
 fn of_sale(app: &App, w: &Shop, view: &SaleView) -> Offer {
     let SaleView { sale, terms, item, phase, left, .. } = view;
-    let reduced = item.price.amount > terms.price.amount && item.price.currency == terms.price.currency;
     Offer {
         href: format!("/sales/{}", app.print(sale.id)),
         name: item.name.clone(),
@@ -74,7 +73,7 @@ fn of_sale(app: &App, w: &Shop, view: &SaleView) -> Offer {
         tone: tone(*phase),
         state: state(w, *phase),
         price: Some(money(terms.price)),
-        was: reduced.then(|| money(item.price)),
+        was: reduced(item.price, terms.price),
         left: (*phase == Phase::Live)
             .then(|| (w.units_left.with(grouped((*left).into())), *left, sale.stock)),
         starts: starts(*phase, sale.window.starts_at),

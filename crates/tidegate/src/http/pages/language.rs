@@ -73,6 +73,12 @@ impl Lang {
     }
 }
 
+/// The rest of a query, to be followed by a language.
+pub(super) fn others(query: Option<&str>) -> String {
+    let pairs = query.unwrap_or("").split('&').filter(|pair| !pair.is_empty() && !pair.starts_with("lang="));
+    pairs.fold(String::new(), |rest, pair| rest + pair + "&")
+}
+
 /// The one of ours with the greatest weight; the first of equals.
 fn preferred(accepted: &str) -> Option<Lang> {
     let mut best: Option<(Lang, f64)> = None;

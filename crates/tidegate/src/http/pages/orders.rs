@@ -13,6 +13,7 @@ use super::format::{When, money};
 use super::forms::Form;
 use super::phrases::Phrase;
 use super::phrases::shop::Shop;
+use super::refusals::said;
 use super::{Page, Trouble, Visit, see, shown};
 
 /// A state in words and colour.
@@ -67,7 +68,6 @@ pub(super) struct OrderPage {
     pub(super) state: StateWord,
     pub(super) pay_by: When,
     pub(super) pay_by_ms: i64,
-    pub(super) now_ms: i64,
     pub(super) timeline: Vec<Step>,
     pub(super) said: Option<Phrase>,
 }
@@ -148,7 +148,6 @@ pub(super) async fn show(
         state: state_word(w, order.state),
         pay_by: When(order.pay_by),
         pay_by_ms: order.pay_by.millis(),
-        now_ms: app.now().millis(),
         timeline: timeline(w, &order),
         said: said(w, &query.said),
         page,
@@ -164,15 +163,6 @@ fn timeline(w: &Shop, order: &Order) -> Vec<Step> {
         state => steps.push(step(state_word(w, state).word, order.updated_at, false)),
     }
     steps
-}
-
-fn said(w: &Shop, code: &str) -> Option<Phrase> {
-    Some(match code {
-        "" => return None,
-        "order_expired" | "late" | "order_cancelled" => w.said_too_late,
-        "order_queued" => w.said_still_queued,
-        _ => w.busy_text,
-    })
 }
 
 fn back(site: &Site, id: OrderId, outcome: Result<Order, Problem>) -> Response {

@@ -99,7 +99,7 @@ pub(super) async fn submit(
         }
         Ok(None) => Ok(shown(&page)),
         Err(problem) => {
-            page.sent = form.is_checked("code");
+            page.sent = form.is_checked("code") || problem.code() == "rate_limited";
             page.wrong = Some(wrong(page.page.w, page.mode, &problem));
             Ok(html(StatusCode::UNPROCESSABLE_ENTITY, &page))
         }
@@ -121,9 +121,13 @@ async fn enter(site: &Site, page: &SignInPage, form: &Form) -> Result<SignedIn, 
     let phone = checks.phone("phone", &page.phone);
     let (code, password, name) =
         (form.text("code").to_owned(), form.raw("password").to_owned(), page.name.clone());
-    if page.mode == "new" {
-        checks.text("name", &name, 1, 50);
-        checks.secret("password", &password, 8, 128);
+    match page.mode {
+        "new" => {
+            checks.text("name", &name, 1, 50);
+            checks.secret("password", &password, 8, 128);
+        }
+        "code" => {}
+        _ => checks.secret("password", &password, 1, 128),
     }
     let (phone, app, mode) = (checks.done(phone)?, site.app.clone(), page.mode);
     site.carry_out(async move {
@@ -171,9 +175,14 @@ mod tests {
     #[test]
     fn nobody_is_sent_to_another_site() {
         assert_eq!(safe_next("/sales/abc"), "/sales/abc");
-        for elsewhere in
-            ["https://evil.example", "//evil.example", "/\\evil.example", "", "/a\r\nSet-Cookie: x"]
-        {
+        for elsewhere in [
+            "https://evil.example",
+            "//evil.example",
+            "/\\evil.example",
+            "",
+            "/a\r\nSet-Cookie: x",
+            "/\t/evil.example",
+        ] {
             assert_eq!(safe_next(elsewhere), "/", "{elsewhere}");
         }
     }

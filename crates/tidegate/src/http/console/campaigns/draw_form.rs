@@ -10,7 +10,7 @@ use tidegate_core::{Campaign, Moment, Protect, Rejection, Role};
 
 use super::super::super::Site;
 use super::super::super::draw_terms::DrawInput;
-use super::super::super::pages::forms::Form;
+use super::super::super::pages::forms::{Form, LargeForm};
 use super::super::super::pages::phrases::Phrase;
 use super::super::super::pages::phrases::campaigns::Campaigns;
 use super::super::super::pages::{Trouble, html, see};
@@ -160,7 +160,11 @@ fn again(desk: Desk, form: &Form, problem: Problem, draft: Option<&str>) -> Resu
     Ok(html(StatusCode::UNPROCESSABLE_ENTITY, &page(desk, form, &errors, draft)))
 }
 
-pub(super) async fn create(State(site): State<Site>, at: AtDesk, form: Form) -> Result<Response, Trouble> {
+pub(super) async fn create(
+    State(site): State<Site>,
+    at: AtDesk,
+    LargeForm(form): LargeForm,
+) -> Result<Response, Trouble> {
     at.who.may(Role::Operator)?;
     if let Some(more) = with_more(&at.desk, &form, None) {
         return Ok(more);
@@ -188,7 +192,7 @@ pub(super) async fn update(
     State(site): State<Site>,
     at: AtDesk,
     named: Named,
-    form: Form,
+    LargeForm(form): LargeForm,
 ) -> Result<Response, Trouble> {
     at.who.may(Role::Operator)?;
     if let Some(more) = with_more(&at.desk, &form, Some(&named.path)) {
