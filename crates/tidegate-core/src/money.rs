@@ -24,7 +24,10 @@ impl Currency {
     /// How many digits of an amount are behind the point.
     pub fn digits(&self) -> u8 {
         let known = iso_currency::Currency::from_code(self.as_str());
-        known.and_then(|currency| currency.exponent()).and_then(|digits| digits.try_into().ok()).unwrap_or(0)
+        known
+            .and_then(iso_currency::Currency::exponent)
+            .and_then(|digits| digits.try_into().ok())
+            .unwrap_or(0)
     }
 }
 

@@ -17,6 +17,7 @@ pub mod events;
 pub mod items;
 pub mod live;
 mod merchant;
+pub mod nodes;
 pub mod operators;
 pub mod orders;
 pub mod passes;
@@ -155,6 +156,7 @@ pub struct App {
     /// Changes of campaigns happen one after the other.
     campaigns: Mutex<()>,
     node: Node,
+    started_at: Moment,
     duties: Duties,
     /// By how many units gate and ledger differed at the last look.
     differed: parking_lot::Mutex<HashMap<CampaignId, i64>>,
@@ -180,6 +182,7 @@ impl App {
         let passwords = Passwords::new(parts.rules.hashing_at_once);
         Arc::new(Self {
             watchers: Arc::new(Watchers::new(parts.rules.max_streams)),
+            started_at: parts.clock.now(),
             clock: parts.clock,
             health: parts.health,
             metrics: parts.metrics,

@@ -1,10 +1,14 @@
 //! The audit of one sale: the ledger against its own promises, and the gate against the ledger.
 
+use std::sync::Arc;
+
 use hashbrown::HashMap;
-use tidegate_core::{CampaignId, Rejection};
+use tidegate_core::{Campaign, CampaignId, Rejection};
 use tidegate_store::admission::Standing;
 use tidegate_store::ledger::{Audit, Ledger, LedgerError};
 
+use super::campaigns::Counters;
+use super::live::Light;
 use super::{App, Refusal};
 
 /// How gate and ledger differ. All zero in a quiet moment.
@@ -28,6 +32,31 @@ pub struct SaleAudit {
     pub drift: Drift,
 }
 
+/// A running campaign's units by where they are, and how gate and ledger compare, by their counts alone.
+#[derive(Clone, Debug)]
+pub struct Books {
+    pub campaign: Arc<Campaign>,
+    pub counters: Counters,
+    pub drift: Drift,
+}
+
+impl Books {
+    /// Units that are somewhere: the stock, if every one of them is.
+    pub fn sum(&self) -> u64 {
+        let Counters { tally, available, queued } = self.counters;
+        [tally.paid, tally.awaiting_payment, queued, available].into_iter().map(u64::from).sum()
+    }
+
+    pub fn light(&self) -> Light {
+        let holds = self.sum() == u64::from(self.counters.tally.stock) && self.drift.units == 0;
+        match (holds, self.drift.moving) {
+            (true, _) => Light::Ok,
+            (false, true) => Light::Moving,
+            (false, false) => Light::Broken,
+        }
+    }
+}
+
 impl SaleAudit {
     pub fn is_ok(&self) -> bool {
         self.ledger.violations.is_empty() && (self.drift.units == 0 || self.drift.moving)
@@ -47,6 +76,36 @@ impl App {
             || (self.admission.is_embedded() && ledger.recorded < after.end)
             || after.figures.is_some_and(|figures| figures.applied != ledger.log_end);
         Ok(SaleAudit { ledger, drift: Drift { gate_free, ledger_free, queued, units, moving } })
+    }
+
+    /// The books of every running campaign, those that started last first.
+    pub async fn books(&self) -> Result<Vec<Books>, Refusal> {
+        let mut running = self.book.all();
+        running.sort_by_key(|campaign| std::cmp::Reverse((campaign.window.starts_at, campaign.id)));
+        let mut books = Vec::with_capacity(running.len());
+        for campaign in running {
+            let counters = self.counters(&campaign).await?;
+            books.push(Books { drift: self.drift(campaign.id).await?, counters, campaign });
+        }
+        Ok(books)
+    }
+
+    async fn drift(&self, id: CampaignId) -> Result<Drift, Refusal> {
+        let before = self.admission.standing(id).await?;
+        let tally = self.ledger.tally(id).await?.unwrap_or_default();
+        let behind = match before.figures {
+            Some(figures) => !self.ledger.stock_log(id, figures.applied, 1).await?.is_empty(),
+            None => false,
+        };
+        let after = self.admission.standing(id).await?;
+        let ledger_free = tally.stock.saturating_sub(tally.awaiting_payment + tally.paid);
+        Ok(Drift {
+            gate_free: after.figures.map(|figures| figures.free),
+            ledger_free,
+            queued: after.queued,
+            units: difference(&after, ledger_free),
+            moving: before != after || behind || after.queued > 0,
+        })
     }
 
     /// Compares gate and ledger for every running campaign, by their counts alone. What differs twice, with nothing on its
@@ -91,4 +150,27 @@ fn difference(standing: &Standing, ledger_free: u32) -> i64 {
     let Some(figures) = standing.figures else { return 0 };
     let there = i64::from(figures.free) + i64::from(figures.moving) + i64::from(standing.queued);
     there - i64::from(ledger_free)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tidegate_store::conformance;
+    use tidegate_store::ledger::Tally;
+
+    fn light(available: u32, units: i64, moving: bool) -> Light {
+        let tally = Tally { stock: 10, awaiting_payment: 3, paid: 2, returned: 0 };
+        let counters = Counters { tally, available, queued: 1 };
+        let drift = Drift { units, moving, ..Drift::default() };
+        Books { campaign: Arc::new(conformance::campaign(10, 1)), counters, drift }.light()
+    }
+
+    #[test]
+    fn books_are_broken_only_where_nothing_is_on_its_way() {
+        assert_eq!(light(4, 0, false), Light::Ok);
+        assert_eq!(light(4, 0, true), Light::Ok);
+        assert_eq!(light(5, 0, true), Light::Moving);
+        assert_eq!(light(5, 0, false), Light::Broken);
+        assert_eq!(light(4, -1, false), Light::Broken);
+    }
 }

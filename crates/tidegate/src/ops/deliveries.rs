@@ -9,7 +9,7 @@ use std::time::Duration;
 use hashbrown::HashMap;
 use parking_lot::Mutex;
 use tidegate_core::delivery::{LONGEST_PAUSE, pause_after};
-use tidegate_core::{DeliveryId, Moment, Rejection};
+use tidegate_core::{DeliveryId, DeliveryState, Moment, Rejection, WebhookId};
 use tidegate_store::ledger::sql::{DeliveryFilter, Tried};
 use tidegate_store::ledger::{Actor, Delivery, Ledger, LedgerError, Page, Target};
 
@@ -27,6 +27,8 @@ pub struct DeliveryRules {
     pub give_up_after: Duration,
 }
 
+/// Deliveries in one state are counted up to so many.
+pub const COUNTED: u32 = 10_000;
 /// Rows handled in one transaction.
 const BATCH: u32 = 500;
 /// Nobody gets a delivery that is being sent until this long after the request must have ended.
@@ -185,6 +187,16 @@ impl App {
     /// Newest first.
     pub async fn deliveries(&self, filter: DeliveryFilter, page: Page) -> Result<Vec<Delivery>, Refusal> {
         Ok(self.ledger.deliveries(filter, page).await?)
+    }
+
+    /// How many are in which state; more than `COUNTED` are not counted.
+    pub async fn delivery_counts(&self) -> Result<Vec<(DeliveryState, u32)>, Refusal> {
+        Ok(self.ledger.count_all_deliveries(COUNTED).await?)
+    }
+
+    /// The newest that go, or went, to a webhook.
+    pub async fn deliveries_to(&self, webhook: WebhookId, most: u32) -> Result<Vec<Delivery>, Refusal> {
+        Ok(self.ledger.deliveries_to(webhook, most).await?)
     }
 
     pub async fn delivery(&self, id: DeliveryId) -> Result<Delivery, Refusal> {

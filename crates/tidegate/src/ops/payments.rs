@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tidegate_core::{Order, OrderId, OrderState, Rejection, UserId};
-use tidegate_store::ledger::sql::DueRefund;
+use tidegate_store::ledger::sql::{DueRefund, KeptPayment};
 use tidegate_store::ledger::{Actor, Ledger, LedgerError, Payment, Settlement};
 
 use super::{App, Refusal};
@@ -109,6 +109,11 @@ impl App {
             self.ledger.refund_done(refund, self.now()).await?;
         }
         Ok(count)
+    }
+
+    /// What was paid for an order, whether or not it went back.
+    pub async fn payments_of(&self, id: OrderId) -> Result<Vec<KeptPayment>, Refusal> {
+        Ok(self.ledger.payments_of(id).await?)
     }
 
     pub async fn refunds_of(&self, id: OrderId) -> Result<Vec<DueRefund>, Refusal> {

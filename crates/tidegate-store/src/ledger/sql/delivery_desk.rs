@@ -1,6 +1,6 @@
 //! The desk: what operators and winners look at and change of deliveries. The sending is next door.
 
-use tidegate_core::{CampaignId, DeliveryId, DeliveryState, Moment, PlayId};
+use tidegate_core::{CampaignId, DeliveryId, DeliveryState, Moment, PlayId, WebhookId};
 
 use super::SqlLedger;
 use super::deliveries::{RELEASE, by_id, delivery};
@@ -53,6 +53,34 @@ impl SqlLedger {
                 .query_map([sql(draw.raw())], |row| {
                     Ok((word(row, "state", DeliveryState::parse)?, row.get("rows")?))
                 })?
+                .collect()
+        })
+        .await
+    }
+
+    /// How many deliveries are in which state, counted up to `most` each: it takes no longer when there are millions.
+    pub async fn count_all_deliveries(&self, most: u32) -> Result<Vec<(DeliveryState, u32)>, LedgerError> {
+        self.scan(move |connection| {
+            let mut count = connection.prepare_cached(
+                "SELECT count(*) FROM (SELECT 1 FROM delivery WHERE state = ? LIMIT ?) AS counted",
+            )?;
+            let counted = DeliveryState::ALL.iter().map(|state| {
+                let rows = count.query_row(params![state.as_str(), most], |row| row.get(0))?;
+                Ok((*state, rows))
+            });
+            counted.collect()
+        })
+        .await
+    }
+
+    /// What is sent to a webhook, the newest events first.
+    pub async fn deliveries_to(&self, webhook: WebhookId, most: u32) -> Result<Vec<Delivery>, LedgerError> {
+        self.scan(move |connection| {
+            connection
+                .prepare_cached(
+                    "SELECT * FROM delivery WHERE target = ? AND event IS NOT NULL ORDER BY event DESC LIMIT ?",
+                )?
+                .query_map(params![sql(webhook.raw()), most], delivery)?
                 .collect()
         })
         .await

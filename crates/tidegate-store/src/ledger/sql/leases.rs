@@ -5,7 +5,17 @@ use tidegate_core::Moment;
 use super::SqlLedger;
 use super::engine;
 use super::engine::{Connection, OptionalExtension, params};
+use super::rows::moment;
 use crate::ledger::{Fence, LedgerError};
+
+/// A node that has taken a number.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KnownNode {
+    pub name: String,
+    pub number: u16,
+    /// Until when it has it, unless it says so again.
+    pub until: Moment,
+}
 
 /// Milliseconds by the database's own clock, which decides for all nodes.
 fn clock(connection: &Connection) -> engine::Result<i64> {
@@ -86,6 +96,29 @@ impl SqlLedger {
                 params![format!("node {number}"), holder, now + i64::from(millis)],
             )?;
             Ok(Some(number))
+        })
+        .await
+    }
+
+    /// The nodes whose number has not ended, by their numbers; none where there is one process.
+    pub async fn nodes(&self) -> Result<Vec<KnownNode>, LedgerError> {
+        if !self.is_shared() {
+            return Ok(Vec::new());
+        }
+        self.read(|connection| {
+            let now = clock(connection)?;
+            let mut nodes: Vec<KnownNode> = connection
+                .prepare_cached(
+                    "SELECT name, holder, until FROM lease WHERE name LIKE 'node %' AND until > ?",
+                )?
+                .query_map([now], |row| {
+                    let name: String = row.get("name")?;
+                    let number = name.trim_start_matches("node ").parse().unwrap_or(u16::MAX);
+                    Ok(KnownNode { name: row.get("holder")?, number, until: moment(row, "until")? })
+                })?
+                .collect::<engine::Result<_>>()?;
+            nodes.sort_by_key(|node| node.number);
+            Ok(nodes)
         })
         .await
     }

@@ -8,7 +8,7 @@ use super::engine;
 use super::engine::{Connection, OptionalExtension, Row, params};
 use super::events::{Told, tell};
 use super::orders::{advance, by_id, locked};
-use super::rows::{broken, id, sql, word};
+use super::rows::{broken, id, moment, money, sql, word};
 use super::{SqlLedger, stock};
 use crate::ledger::{Actor, LedgerError, Payment, Settlement};
 
@@ -22,6 +22,15 @@ pub struct DueRefund {
     pub reason: String,
     pub at: Moment,
     pub done: bool,
+}
+
+/// Money that came in for an order.
+#[derive(Clone, Debug)]
+pub struct KeptPayment {
+    pub provider: String,
+    pub reference: String,
+    pub amount: Money,
+    pub at: Moment,
 }
 
 pub(super) fn settle(
@@ -187,6 +196,24 @@ impl SqlLedger {
             connection
                 .prepare_cached("SELECT * FROM refund WHERE done_at IS NULL ORDER BY at LIMIT ?")?
                 .query_map([most], due_refund)?
+                .collect()
+        })
+        .await
+    }
+
+    /// What was paid for an order, whether or not it went back; oldest first.
+    pub async fn payments_of(&self, order: OrderId) -> Result<Vec<KeptPayment>, LedgerError> {
+        self.read(move |connection| {
+            connection
+                .prepare_cached("SELECT *, amount AS price FROM payment WHERE order_id = ? ORDER BY at")?
+                .query_map([sql(order.raw())], |row| {
+                    Ok(KeptPayment {
+                        provider: row.get("provider")?,
+                        reference: row.get("reference")?,
+                        amount: money(row)?,
+                        at: moment(row, "at")?,
+                    })
+                })?
                 .collect()
         })
         .await

@@ -132,6 +132,27 @@ impl App {
         self.change_operator(by, name, patch).await
     }
 
+    /// Somebody changes their own password and shows the one they had. Wrong ones are counted like failed sign-ins.
+    pub async fn change_own_password(
+        &self,
+        by: &Operating,
+        current: String,
+        password: String,
+    ) -> Result<OperatorAccount, Refusal> {
+        let name = by.name.as_deref().ok_or(Rejection::NotFound)?;
+        check_password(&password)?;
+        let tries = self.operators.tries.of(name);
+        if let Some(tries) = &tries {
+            tries.take(self.now())?;
+        }
+        let account = self.operator_account(name).await?;
+        if !self.passwords.matches(current, Some(&account.password)).await? {
+            return Err(Refusal::invalid("current", "is not the password you have now"));
+        }
+        tries.inspect(|tries| tries.forget());
+        self.set_password(by, name, password).await
+    }
+
     /// Several changes at once: all of them or none.
     pub async fn change_operator(
         &self,
