@@ -70,6 +70,8 @@ pub struct Site {
     orders: Arc<Semaphore>,
     /// Proofs being written out.
     proofs: Arc<Semaphore>,
+    /// Lists being written out for operators.
+    exports: Arc<Semaphore>,
     limits: Arc<Limits>,
 }
 
@@ -104,6 +106,7 @@ pub fn router(app: Arc<App>, config: &Config) -> Router {
         changes: Arc::new(Semaphore::new(MAX_CHANGES)),
         orders: Arc::new(Semaphore::new(settings.max_orders_in_flight)),
         proofs: Arc::new(Semaphore::new(MAX_PROOFS)),
+        exports: Arc::new(Semaphore::new(MAX_EXPORTS)),
         limits: Limits::new(config),
     };
     let (router, api) = api().split_for_parts();
@@ -168,6 +171,8 @@ fn known_method(method: &Method) -> &'static str {
 
 /// Proofs of closed draws written out at a time: each can be long.
 const MAX_PROOFS: usize = 32;
+/// The same for operators' lists.
+const MAX_EXPORTS: usize = 8;
 /// Changes being carried out at a time.
 const MAX_CHANGES: usize = 4096;
 

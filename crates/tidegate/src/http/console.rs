@@ -3,6 +3,7 @@
 //! What always holds: every page asks for a session, every change for the role it needs; a change is a form that says what
 //! it will do, comes from a page of ours, and is written into the audit log with who made it.
 
+mod office;
 mod overview;
 mod sign_in;
 
@@ -30,6 +31,7 @@ pub(super) fn routes() -> Router<Site> {
         .route("/console", get(overview::show))
         .route("/console/sign-in", get(sign_in::show).post(sign_in::submit))
         .route("/console/sign-out", post(sign_in::sign_out))
+        .merge(office::office_routes())
         .layer(middleware::from_fn(around))
 }
 

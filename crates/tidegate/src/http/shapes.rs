@@ -324,20 +324,20 @@ impl From<SaleAudit> for AuditShape {
 /// Something that happened.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct EventShape {
-    id: String,
-    at: String,
+    pub(super) id: String,
+    pub(super) at: String,
     /// `operator:` and a name, `operator:key:` and an API key's, `operator` for the admin key, `buyer:…` or `clock`.
-    actor: String,
+    pub(super) actor: String,
     #[schema(example = "order.paid")]
-    kind: String,
+    pub(super) kind: String,
     /// The id of what it happened to: an order, a play, a sale, a draw, an item, a buyer, an operator, …
-    subject: String,
+    pub(super) subject: String,
     #[serde(skip_serializing_if = "Option::is_none")]
-    sale_id: Option<String>,
+    pub(super) sale_id: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    draw_id: Option<String>,
+    pub(super) draw_id: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    detail: Option<String>,
+    pub(super) detail: Option<String>,
 }
 
 impl EventShape {

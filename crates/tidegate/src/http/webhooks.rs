@@ -32,17 +32,17 @@ pub(super) fn routes() -> OpenApiRouter<Site> {
 
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-struct WebhookInput {
+pub(super) struct WebhookInput {
     /// Public, unless the configuration allows its network.
     #[schema(example = "https://shop.example/hooks/tidegate")]
-    url: String,
+    pub(super) url: String,
     /// Kinds of events: one, all of a noun, or all.
     #[schema(example = json!(["order.*", "prize.ship"]))]
-    events: Vec<String>,
+    pub(super) events: Vec<String>,
 }
 
 impl WebhookInput {
-    fn check(&self, app: &App) -> Result<(), Problem> {
+    pub(super) fn check(&self, app: &App) -> Result<(), Problem> {
         let mut checks = Checks::default();
         checks.line("url", &self.url, 1, MAX_URL);
         if let Err(what) = app.check_address(&self.url) {

@@ -16,6 +16,7 @@ const JS: &str = "text/javascript; charset=utf-8";
 const FILES: &[(&str, &str, &str)] = &[
     ("tidegate.css", "text/css; charset=utf-8", include_str!("../../../assets/tidegate.css")),
     ("console.css", "text/css; charset=utf-8", include_str!("../../../assets/console.css")),
+    ("office.css", "text/css; charset=utf-8", include_str!("../../../assets/office.css")),
     ("console.js", JS, include_str!("../../../assets/console.js")),
     ("icon.svg", "image/svg+xml", include_str!("../../../assets/icon.svg")),
     ("page.js", JS, include_str!("../../../assets/page.js")),

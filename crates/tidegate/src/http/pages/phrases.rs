@@ -1,6 +1,8 @@
 //! What pages say, in both languages side by side: a phrase that lacks one of them does not compile.
 
 pub(in crate::http) mod console;
+pub(in crate::http) mod happenings;
+pub(in crate::http) mod office;
 pub(in crate::http) mod shop;
 
 use std::fmt;
