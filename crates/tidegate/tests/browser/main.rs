@@ -5,6 +5,7 @@
 #![expect(clippy::unwrap_used, reason = "a test says what it expects by failing")]
 
 mod browser;
+mod console_office;
 mod harness;
 mod home;
 mod site;

@@ -16,6 +16,7 @@ mod faults;
 mod idempotency;
 mod lifecycle;
 mod limits;
+mod office;
 mod orders;
 mod passes;
 mod payments;

@@ -1,0 +1,382 @@
+//! The console's back office, as those who work there see it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use anyhow::{Context, ensure};
+use hyper::Method;
+use serde_json::{Value, json};
+use tidegate::clock::Clock;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpListener;
+use totp_rs::{Builder, Secret};
+
+use crate::Story;
+use crate::browser::{Browser, Device};
+use crate::site::{KEY, Site};
+
+const PASSWORD: &str = "correct horse battery";
+
+async fn start() -> anyhow::Result<Site> {
+    let settings =
+        [("TIDEGATE_TEST_TOKENS", "true"), ("TIDEGATE__DELIVERIES__ALLOW_NETWORKS", "127.0.0.0/8")];
+    Site::start_with(false, &settings).await
+}
+
+async fn with_key(browser: &Browser) -> anyhow::Result<()> {
+    browser.goto("/console/sign-in?by=key").await?;
+    browser.fill("#key", KEY).await?;
+    browser.click("form.card button").await?;
+    browser.wait_for("nav.side").await
+}
+
+async fn fill_sign_in(browser: &Browser, name: &str) -> anyhow::Result<()> {
+    browser.goto("/console/sign-in").await?;
+    browser.fill("#name", name).await?;
+    browser.fill("#password", PASSWORD).await
+}
+
+async fn as_operator(browser: &Browser, name: &str) -> anyhow::Result<()> {
+    fill_sign_in(browser, name).await?;
+    browser.click("form.card button").await?;
+    browser.wait_for("nav.side").await
+}
+
+async fn make_operator(site: &Site, name: &str, role: &str) -> anyhow::Result<()> {
+    let account = json!({"name": name, "password": PASSWORD, "role": role});
+    site.admin(Method::POST, "/v1/admin/operators", Some(&account)).await.map(drop)
+}
+
+/// A sale that is on.
+async fn make_sale(site: &Site, stock: u32) -> anyhow::Result<String> {
+    let item = json!({"name": "Harbour lamp", "price": {"amount": 12_900, "currency": "CNY"}});
+    let item = site.admin(Method::POST, "/v1/admin/items", Some(&item)).await?;
+    let now = Clock::System.now();
+    let terms = json!({
+        "item_id": item["id"], "price": {"amount": 9900, "currency": "CNY"}, "stock": stock,
+        "starts_at": now.to_string(), "ends_at": (now + Duration::from_secs(3600)).to_string(),
+        "per_user_limit": 5, "pay_within_s": 600,
+    });
+    let sale = site.admin(Method::POST, "/v1/admin/sales", Some(&terms)).await?;
+    let id = text(&sale, "id")?;
+    site.admin(Method::POST, &format!("/v1/admin/sales/{id}/publish"), None).await?;
+    Ok(id)
+}
+
+fn text(value: &Value, field: &str) -> anyhow::Result<String> {
+    Ok(value[field].as_str().with_context(|| format!("no {field} in {value}"))?.to_owned())
+}
+
+async fn buy(site: &Site, token: &str, sale: &str, quantity: u32) -> anyhow::Result<String> {
+    let path = format!("/v1/sales/{sale}/orders");
+    let order = site.as_buyer(token, Method::POST, &path, Some(&json!({"quantity": quantity}))).await?;
+    text(&order.json(), "id")
+}
+
+async fn pay(site: &Site, token: &str, order: &str) -> anyhow::Result<()> {
+    let path = format!("/v1/orders/{order}/pay");
+    let paid = site.as_buyer(token, Method::POST, &path, Some(&json!({"method": "sandbox"}))).await?;
+    ensure!(paid.status == 200, "paying was answered {}", paid.status);
+    Ok(())
+}
+
+/// Everybody can use the page, by day and by night, on a desk and on a phone.
+async fn is_sound(desk: &Browser, phone: &Browser, path: &str, name: &str) -> anyhow::Result<()> {
+    desk.goto(path).await?;
+    phone.goto(path).await?;
+    as_it_is_sound(desk, name).await?;
+    as_it_is_sound(phone, &format!("{name}-phone")).await
+}
+
+/// The same for the page that is shown.
+async fn as_it_is_sound(browser: &Browser, name: &str) -> anyhow::Result<()> {
+    browser.screenshot(&format!("console-{name}")).await?;
+    browser.axe().await?;
+    browser.dark(true).await?;
+    browser.axe().await?;
+    browser.screenshot(&format!("console-{name}-dark")).await?;
+    browser.dark(false).await?;
+    browser.no_sideways_scroll().await?;
+    let errors = browser.errors().await?;
+    ensure!(errors.is_empty(), "{name}: {errors:?}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_operator_finds_an_order_and_refunds_it() -> Story {
+    let site = start().await?;
+    let sale = make_sale(&site, 10).await?;
+    let buyers = site.buyers(2).await?;
+    let (paid, unpaid) = (buy(&site, &buyers[0], &sale, 2).await?, buy(&site, &buyers[1], &sale, 1).await?);
+    pay(&site, &buyers[0], &paid).await?;
+    make_operator(&site, "lin", "operator").await?;
+    let desk = Browser::open(&site, Device::Desktop, "en").await?;
+    let phone = desk.beside(Device::Phone, "zh-CN").await?;
+    as_operator(&desk, "lin").await?;
+    as_operator(&phone, "lin").await?;
+    is_sound(&desk, &phone, "/console/orders", "orders").await?;
+    desk.see(&paid).await?;
+    desk.see(&unpaid).await?;
+    desk.fill("#state", "Paid").await?;
+    desk.click_text("Show").await?;
+    desk.see_not(&unpaid).await?;
+    desk.fill("#number", "NOT-AN-ORDER").await?;
+    desk.click_text("Find").await?;
+    desk.see("There is no order with this number").await?;
+    desk.fill("#number", &paid.to_lowercase()).await?;
+    desk.click_text("Find").await?;
+    desk.see("Paid through sandbox").await?;
+    is_sound(&desk, &phone, &format!("/console/orders/{unpaid}"), "order-unpaid").await?;
+    is_sound(&desk, &phone, &format!("/console/orders/{paid}"), "order").await?;
+    desk.click_text("Refund the order").await?;
+    desk.see("¥198.00 go back to the buyer").await?;
+    desk.axe().await?;
+    desk.click_text("Yes, refund it").await?;
+    desk.see("Done.").await?;
+    assert_eq!(desk.text(".head .badge").await?, "Refunded");
+    desk.see("operator").await?;
+    desk.click_text("Log of this sale").await?;
+    desk.see("order.refunded").await?;
+    desk.see("lin").await?;
+    let csv = format!("return fetch('/console/sales/{sale}/orders.csv').then((answer) => answer.text())");
+    let csv = desk.eval(&csv).await?;
+    let lines: Vec<&str> = csv.as_str().context("no text")?.lines().collect();
+    assert!(lines.len() == 3 && lines[2].contains(&format!("{paid},")), "{csv}");
+    assert!(lines[2].contains(",refunded,,2,") && lines[2].contains(",99.00,198.00,CNY,"), "{csv}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_admin_makes_a_viewer_and_a_key() -> Story {
+    let site = start().await?;
+    let sale = make_sale(&site, 10).await?;
+    let buyer = site.buyers(1).await?.remove(0);
+    let order = buy(&site, &buyer, &sale, 1).await?;
+    let desk = Browser::open(&site, Device::Desktop, "en").await?;
+    let phone = desk.beside(Device::Phone, "zh-CN").await?;
+    with_key(&desk).await?;
+    with_key(&phone).await?;
+    is_sound(&desk, &phone, "/console/account", "account-key").await?;
+    desk.click_text("Create an account").await?;
+    desk.fill("#name", "vera").await?;
+    desk.fill("#password", PASSWORD).await?;
+    desk.fill("#role", "viewer").await?;
+    desk.click_text("Create the account").await?;
+    desk.see("Done.").await?;
+    desk.fill("#key-name", "deploy").await?;
+    desk.click_text("Create the key").await?;
+    desk.see("Keep it now").await?;
+    as_it_is_sound(&desk, "secret").await?;
+    let key = desk.text("#secret").await?;
+    let looked = site.as_buyer(&key, Method::GET, "/v1/admin/orders", None).await?;
+    assert_eq!(looked.status, 200);
+    desk.click_text("I have kept it").await?;
+    desk.see_not(&key).await?;
+    is_sound(&desk, &phone, "/console/people", "people").await?;
+    is_sound(&desk, &phone, "/console/people/vera", "person").await?;
+
+    phone.click_text("退出").await?;
+    as_operator(&phone, "vera").await?;
+    phone.goto(&format!("/console/orders/{order}")).await?;
+    phone.see("待付款").await?;
+    phone.see_not("取消订单").await?;
+    phone.goto("/console/webhooks").await?;
+    phone.see_not("新建推送地址").await?;
+    phone.goto("/console/people").await?;
+    phone.see("权限不足").await?;
+    let posted = format!(
+        "return fetch('/console/orders/{order}/cancel', {{method: 'POST', body: ''}}).then((answer) => answer.status)"
+    );
+    assert_eq!(phone.eval(&posted).await?, 403, "a viewer changes nothing, with or without buttons");
+
+    desk.goto("/console/people").await?;
+    desk.click_text("Revoke").await?;
+    desk.click_text("Yes, revoke it").await?;
+    desk.see("Revoked").await?;
+    let refused = site.as_buyer(&key, Method::GET, "/v1/admin/orders", None).await?;
+    assert_eq!(refused.status, 401);
+    desk.goto("/console/people/vera").await?;
+    desk.click_text("Disable the account").await?;
+    desk.click_text("Yes, disable it").await?;
+    desk.see("Disabled").await?;
+    phone.goto("/console/orders").await?;
+    phone.wait_for("#password").await?;
+    Ok(())
+}
+
+/// What a device with this secret shows, so many steps from now.
+fn code(secret: &str, steps: u64) -> anyhow::Result<String> {
+    let secret = Secret::try_from_base32(secret.replace(' ', "")).ok().context("no secret")?;
+    let device = Builder::new().with_secret(secret).build().ok().context("no device")?;
+    let now = u64::try_from(Clock::System.now().millis() / 1000)?;
+    Ok(device.generate(now + 30 * steps).to_string())
+}
+
+#[tokio::test]
+async fn a_second_factor_is_set_up_and_asked_for() -> Story {
+    let site = start().await?;
+    make_operator(&site, "lin", "operator").await?;
+    let desk = Browser::open(&site, Device::Desktop, "en").await?;
+    let phone = desk.beside(Device::Phone, "zh-CN").await?;
+    as_operator(&desk, "lin").await?;
+    as_operator(&phone, "lin").await?;
+    is_sound(&desk, &phone, "/console/account", "account").await?;
+    phone.click_text("启用两步验证").await?;
+    phone.wait_for(".qr svg").await?;
+    as_it_is_sound(&phone, "second-factor-phone").await?;
+    desk.click_text("Set up a second factor").await?;
+    desk.wait_for(".qr svg").await?;
+    as_it_is_sound(&desk, "second-factor").await?;
+    let secret = desk.text("#secret").await?;
+    desk.fill("#code", "000000").await?;
+    desk.click_text("Switch it on").await?;
+    desk.see("This is not the code").await?;
+    assert_eq!(desk.text("#secret").await?, secret, "the device need not be set up again");
+    desk.fill("#code", &code(&secret, 0)?).await?;
+    desk.click_text("Switch it on").await?;
+    desk.see("Signing in needs a code from your device").await?;
+
+    let elsewhere = desk.beside(Device::Desktop, "en").await?;
+    fill_sign_in(&elsewhere, "lin").await?;
+    elsewhere.click("form.card button").await?;
+    elsewhere.see("This account has a second factor").await?;
+    elsewhere.fill("#password", PASSWORD).await?;
+    // Each code opens once, and the last one has confirmed the device.
+    elsewhere.fill("#code", &code(&secret, 1)?).await?;
+    elsewhere.click("form.card button").await?;
+    elsewhere.wait_for("nav.side").await?;
+
+    desk.goto("/console/account").await?;
+    desk.fill("#current", "not my password").await?;
+    desk.fill("#password", "another long password").await?;
+    desk.click_text("Change the password").await?;
+    desk.see("is not the password you have now").await?;
+    desk.click_text("Remove the second factor").await?;
+    desk.click_text("Yes, remove it").await?;
+    desk.see("With a second factor a stolen password alone opens nothing").await?;
+    desk.fill("#current", PASSWORD).await?;
+    desk.fill("#password", "another long password").await?;
+    desk.click_text("Change the password").await?;
+    desk.see("Sign in to the console").await?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn the_books_add_up_on_the_page() -> Story {
+    let site = start().await?;
+    let sale = make_sale(&site, 10).await?;
+    let buyers = site.buyers(2).await?;
+    let paid = buy(&site, &buyers[0], &sale, 2).await?;
+    pay(&site, &buyers[0], &paid).await?;
+    buy(&site, &buyers[1], &sale, 3).await?;
+    // Everything is recorded when this is answered.
+    site.admin(Method::GET, "/v1/admin/orders", None).await?;
+    let desk = Browser::open(&site, Device::Desktop, "en").await?;
+    let phone = desk.beside(Device::Phone, "zh-CN").await?;
+    with_key(&desk).await?;
+    with_key(&phone).await?;
+    is_sound(&desk, &phone, "/console/reconciliation", "reconciliation").await?;
+    desk.see("The books add up").await?;
+    let cells = format!(
+        "return [...document.querySelectorAll('[data-campaign=\"{sale}\"] td.number')].map((e) => e.innerText)"
+    );
+    assert_eq!(desk.eval(&cells).await?, json!(["2", "3", "0", "5", "10", "10"]));
+    desk.click_text("Audit now").await?;
+    desk.see("Audit of Harbour lamp").await?;
+    desk.see("Every promise holds").await?;
+    as_it_is_sound(&desk, "reconciliation-audit").await?;
+    is_sound(&desk, &phone, "/console/log", "log").await?;
+    desk.see("Order paid").await?;
+    desk.see("Admin key").await?;
+    phone.see("订单已付款").await?;
+    is_sound(&desk, &phone, "/console/nodes", "nodes").await?;
+    desk.see("Everything works").await?;
+    let csv = "return fetch('/console/log.csv').then((answer) => Promise.all([answer.headers.get('content-disposition'), \
+               answer.arrayBuffer()])).then(([name, bytes]) => [name, [...new Uint8Array(bytes.slice(0, 3))], \
+               new TextDecoder().decode(bytes).split('\\r\\n')[0]])";
+    let head = "event_id,at,actor,kind,subject,sale_id,draw_id,detail";
+    assert_eq!(desk.eval(csv).await?, json!(["attachment; filename=\"log.csv\"", [0xef, 0xbb, 0xbf], head]));
+    Ok(())
+}
+
+/// Somebody who receives events: refuses them for an hour, until told otherwise.
+async fn receiver(takes: Arc<AtomicBool>) -> anyhow::Result<String> {
+    let listener = TcpListener::bind("127.0.0.1:0").await?;
+    let url = format!("http://{}/hooks", listener.local_addr()?);
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            let answer = if takes.load(Ordering::SeqCst) {
+                "HTTP/1.1 204 No Content\r\nConnection: close\r\n\r\n"
+            } else {
+                "HTTP/1.1 503 Service Unavailable\r\nRetry-After: 3600\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+            };
+            let mut request = vec![0; 65_536];
+            // Whoever hangs up is told nothing.
+            let _ = stream.read(&mut request).await;
+            let _ = stream.write_all(answer.as_bytes()).await;
+        }
+    });
+    Ok(url)
+}
+
+#[tokio::test]
+async fn a_webhook_is_made_and_its_delivery_retried() -> Story {
+    let site = start().await?;
+    let takes = Arc::new(AtomicBool::new(false));
+    let url = receiver(takes.clone()).await?;
+    let desk = Browser::open(&site, Device::Desktop, "en").await?;
+    let phone = desk.beside(Device::Phone, "zh-CN").await?;
+    with_key(&desk).await?;
+    with_key(&phone).await?;
+    desk.goto("/console/webhooks").await?;
+    desk.fill("#url", &url).await?;
+    desk.click_text("Create the webhook").await?;
+    desk.see("must name what is to be sent").await?;
+    desk.fill("#url", &url).await?;
+    desk.click("input[value=\"order.*\"]").await?;
+    desk.click_text("Create the webhook").await?;
+    desk.see("Keep it now").await?;
+    assert!(desk.text("#secret").await?.starts_with("whsec_"));
+    desk.click_text("I have kept it").await?;
+    let page = desk.path().await?;
+
+    let sale = make_sale(&site, 10).await?;
+    let buyer = site.buyers(1).await?.remove(0);
+    buy(&site, &buyer, &sale, 1).await?;
+    let failed = async {
+        loop {
+            let found = site.admin(Method::GET, "/v1/admin/deliveries?state=failed", None).await?;
+            if let Some(delivery) = found["data"].get(0) {
+                return text(delivery, "id");
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    };
+    let delivery = tokio::time::timeout(Duration::from_secs(10), failed).await.context("it arrived")??;
+    is_sound(&desk, &phone, "/console/webhooks", "webhooks").await?;
+    is_sound(&desk, &phone, &page, "webhook").await?;
+    is_sound(&desk, &phone, "/console/deliveries?state=failed", "deliveries").await?;
+    desk.see("the receiver answered 503").await?;
+    is_sound(&desk, &phone, &format!("/console/deliveries/{delivery}"), "delivery").await?;
+    takes.store(true, Ordering::SeqCst);
+    desk.click_text("Try again now").await?;
+    desk.see("Done.").await?;
+    let delivered = async {
+        while desk.text(".head .badge").await? != "Delivered" {
+            desk.reload().await?;
+        }
+        anyhow::Ok(())
+    };
+    tokio::time::timeout(Duration::from_secs(10), delivered).await.context("it did not arrive")??;
+    desk.goto(&page).await?;
+    desk.click_text("New secret").await?;
+    desk.click_text("Make a new secret").await?;
+    desk.see("Keep it now").await?;
+    desk.click_text("I have kept it").await?;
+    desk.see("The old secret signs, too, until").await?;
+    desk.click_text("Delete").await?;
+    desk.click_text("Yes, delete it").await?;
+    desk.see("There are no webhooks yet").await?;
+    Ok(())
+}
