@@ -10,7 +10,7 @@ NEEDS := build-essential:cc curl:curl python3:python3 redis-server:redis-server 
 AXE := 4.14.0
 
 # The stories that a node of a cluster tells like a process of its own. The one that is skipped damages SQLite's file.
-ON_CLUSTER := accounts:: bad_input:: deliveries:: draws:: expiry:: idempotency:: lifecycle:: limits:: orders:: passes:: \
+ON_CLUSTER := accounts:: bad_input:: deliveries:: draws:: expiry:: idempotency:: lifecycle:: limits:: live:: operators:: orders:: pages:: passes:: \
 	payments:: stream:: waiting_room:: webhooks:: --skip a_poisoned_or_unknown_prize
 
 run:
@@ -52,12 +52,13 @@ prove: setup
 	target/release/tidegate rehearse --draw=whole --json
 	target/release/tidegate rehearse --draw=deck --json
 
-# Installs what is missing, and only that.
+# Installs what is missing, and only that. The font is for pictures of Chinese pages.
 setup:
 	@missing=""; \
 	for need in $(NEEDS); do \
 		command -v "$${need#*:}" >/dev/null 2>&1 || missing="$$missing $${need%%:*}"; \
 	done; \
+	fc-list :lang=zh 2>/dev/null | grep -q . || missing="$$missing fonts-wqy-microhei"; \
 	if [ -n "$$missing" ]; then \
 		sudo=""; [ "$$(id -u)" = 0 ] || sudo=sudo; \
 		echo "installing:$$missing"; \

@@ -6,12 +6,12 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate_core::{ApiKeyId, Moment, OperatorId, Role};
+use tidegate_core::{ApiKeyId, Moment, OperatorId, Role, WebhookId};
 use tidegate_servers::Postgres;
 use tidegate_store::conformance::NOW;
 use tidegate_store::ledger::sql::{
     ApiKey, Made, OpenedBy, OperatorAccount, OperatorChange, PostgresOptions, SqlLedger, SqliteOptions,
-    Unobserved,
+    Unobserved, Webhook,
 };
 use tidegate_store::ledger::{Actor, Page};
 
@@ -135,6 +135,27 @@ async fn story(ledger: SqlLedger) {
         "operator api_key.created",
     ];
     assert_eq!(kinds(&ledger).await, expected, "whatever changed is in the log, and nothing else");
+}
+
+/// Who asked to hear of everything hears of sales and orders, not of those who run them.
+#[test]
+fn no_webhook_is_told_about_operators() {
+    let webhook = Webhook {
+        id: WebhookId::from_raw(1),
+        url: "https://shop.example/".into(),
+        events: vec!["*".into(), "operator.*".into(), "api_key.created".into()],
+        secret: vec![],
+        old_secret: None,
+        disabled: None,
+        created_at: NOW,
+        updated_at: NOW,
+    };
+    assert!(webhook.wants("order.paid"));
+    for kind in
+        ["operator.created", "operator.changed", "operator.signed_in", "api_key.created", "api_key.revoked"]
+    {
+        assert!(!webhook.wants(kind), "{kind}");
+    }
 }
 
 #[tokio::test]

@@ -1,15 +1,17 @@
 // How a visitor gets a pass: a proof of work in the background, a picture to read, or a place in line.
 
-import { call, field, insist, show, sleep, span } from "./page.js";
+import { call, field, insist, now, sleep, span } from "./page.js";
 
-// Solves a challenge in a worker; what goes into `answer`.
+// Solves a challenge in a worker; what goes into `answer`, or nothing if there can be no worker.
 function work(challenge) {
   return new Promise((done) => {
     const worker = new Worker(new URL("./work.js", import.meta.url), { type: "module" });
-    worker.onmessage = ({ data }) => {
+    const end = (answer) => {
       worker.terminate();
-      done(btoa(JSON.stringify(data)));
+      done(answer);
     };
+    worker.onmessage = ({ data }) => end(btoa(JSON.stringify(data)));
+    worker.onerror = () => end(undefined);
     worker.postMessage(challenge);
   });
 }
@@ -28,7 +30,7 @@ export class Door {
   get pass() {
     try {
       const kept = JSON.parse(sessionStorage.getItem(this.store));
-      return kept && Date.parse(kept.expires_at) > Date.now() + 2000 ? kept.pass : undefined;
+      return kept && Date.parse(kept.expires_at) > now() + 2000 ? kept.pass : undefined;
     } catch {
       return undefined;
     }
@@ -42,65 +44,75 @@ export class Door {
     sessionStorage.removeItem(this.store);
   }
 
-  // A picture for whoever reads; `form` shows it.
+  // Shows a picture in this form, and another one before it ends.
   async picture(form) {
-    const box = form.querySelector("[data-picture]");
-    if (!box) return;
-    const offered = await insist("GET", `${this.base}/challenge`, undefined, undefined, () => {});
+    const box = form?.querySelector("[data-picture]");
+    if (!box || this.challenge !== "image") return;
+    clearTimeout(this.next);
+    const offered = await insist("GET", `${this.base}/challenge`);
     if (offered.status !== 200) return;
-    this.offered = offered.json;
+    form.elements.challenge_id.value = offered.json.id;
+    form.elements.answer.value = "";
+    form.elements.answer.required = true;
     box.querySelector("img").src = offered.json.image;
-    box.querySelector("input").required = true;
     box.hidden = false;
-    box.querySelector("[data-another]")?.addEventListener("click", () => this.picture(form), { once: true });
+    this.next = setTimeout(() => this.picture(form), Date.parse(offered.json.expires_at) - now() - 20_000);
   }
 
-  // What the challenge is answered with; `undefined` where none is asked for.
-  async answer(form) {
+  // What the challenge is answered with: empty where none is asked for, `{ code }` where there is no answer.
+  async answer(form, waiting) {
     if (this.challenge === "none") return {};
     if (this.challenge === "image") {
-      return { challenge_id: this.offered?.id, answer: form?.querySelector("[name=answer]")?.value ?? "" };
+      const { challenge_id: id, answer } = form?.elements ?? {};
+      return id?.value ? { challenge_id: id.value, answer: answer.value } : { code: "challenge_required" };
     }
-    const offered = await insist("GET", `${this.base}/challenge`, undefined, undefined, () => {});
-    if (offered.status !== 200) return undefined;
-    return { challenge_id: offered.json.id, answer: await work(offered.json.challenge) };
+    const offered = await insist("GET", `${this.base}/challenge`, undefined, undefined, waiting);
+    if (offered.status !== 200) return { code: offered.code };
+    const answer = await work(offered.json.challenge);
+    return answer ? { challenge_id: offered.json.id, answer } : { code: "challenge_failed" };
   }
 
-  // Gets a pass where one is needed. Gives the refusal's code if there is none to be had.
-  async ready(form, waiting = () => {}) {
+  // Gets a pass where one is needed, once at a time. Gives the refusal's code if there is none to be had.
+  ready(form, waiting) {
+    this.pending ??= this.get(form, waiting).finally(() => (this.pending = undefined));
+    return this.pending;
+  }
+
+  async get(form, waiting) {
     if (!this.needsPass || this.pass) return undefined;
     if (this.room) return "queue_required";
-    const answer = await this.answer(form);
-    if (!answer) return "challenge_failed";
-    const issued = await insist("POST", `${this.base}/passes`, answer, undefined, waiting);
-    if (issued.status === 201) {
-      this.keep(issued.json);
-      return undefined;
-    }
-    return issued.code;
+    const answer = await this.answer(form, waiting);
+    if (answer.code) return answer.code;
+    const ask = waiting ? insist : call;
+    const issued = await ask("POST", `${this.base}/passes`, answer, undefined, waiting);
+    if (issued.status !== 201) return issued.code;
+    this.keep(issued.json);
+    return undefined;
   }
 
   // Joins the line; gives the refusal's code if that is not possible.
   async join(form, waiting) {
-    const answer = await this.answer(form);
-    if (!answer) return "challenge_failed";
+    const answer = await this.answer(form, waiting);
+    if (answer.code) return answer.code;
     const joined = await insist("POST", `${this.base}/queue`, answer, undefined, waiting);
     return joined.status === 200 ? undefined : joined.code;
   }
 
-  // Stands in line until it is this visitor's turn; asking keeps the place.
-  async stand(shown) {
-    for (;;) {
+  // Stands in line while `stays()`; asking keeps the place. Gives the place once it is this visitor's turn.
+  async stand(stays) {
+    while (stays()) {
       const place = await call("GET", `${this.base}/queue`);
       if (place.status === 200 && place.json.state === "admitted") {
         this.keep({ pass: place.json.pass, expires_at: place.json.pass_expires_at });
         return place.json;
       }
       if (place.status === 200) describe(place.json);
-      if (place.status === 404 || place.status === 401 || place.code === "ended") return undefined;
-      if (!shown(place)) return undefined;
-      await sleep(1500 + Math.random() * 1000);
+      if ([401, 403, 404].includes(place.status) || place.code === "ended") return undefined;
+      // Who is far away need not ask as often.
+      const eta = place.status === 200 && place.json.position !== null ? place.json.eta_s : 0;
+      await sleep(Math.min(Math.max(eta * 100, 1500), 10_000) * (0.8 + Math.random() * 0.4));
     }
+    return undefined;
   }
 }
 
@@ -110,14 +122,4 @@ function describe(place) {
   field("eta", span(place.eta_s * 1000));
   for (const element of document.querySelectorAll("[data-field=before_start]")) element.hidden = place.position !== null;
   for (const element of document.querySelectorAll("[data-field=hopeless]")) element.hidden = place.state !== "hopeless";
-}
-
-// What a refusal looks like.
-export function refused(code) {
-  const views = { not_started: "upcoming", paused: "paused", ended: "ended", limit_reached: "limit", sold_out: "sold_out" };
-  if (code === "unauthenticated") {
-    location.href = `/sign-in?next=${location.pathname}`;
-    return;
-  }
-  show(views[code] ?? "ready");
 }

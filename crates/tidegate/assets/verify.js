@@ -1,5 +1,6 @@
 // Deals a closed draw again, from its proof alone, as docs/fairness.md describes it.
 
+import { field } from "./page.js";
 import { concat, hex, hmac, sha256, unhex, utf8 } from "./sha256.js";
 
 const ALL = 1_000_000_000;
@@ -78,23 +79,23 @@ export async function check(proof, progress = () => {}) {
 
 function result(name, fields = {}) {
   for (const box of document.querySelectorAll("[data-result]")) box.hidden = box.dataset.result !== name;
-  for (const [field, value] of Object.entries(fields)) {
-    for (const element of document.querySelectorAll(`[data-field="${field}"]`)) {
-      element.textContent = element.dataset.words ? element.dataset.words.replace("{}", value) : value;
-    }
-  }
+  for (const [key, value] of Object.entries(fields)) field(key, value);
   if (name !== "working") document.getElementById("said").textContent = document.querySelector(`[data-result="${name}"]`).innerText;
 }
 
 async function verify(id) {
   result("working", { done: "" });
-  const response = await fetch(`/v1/draws/${encodeURIComponent(id)}/proof`).catch(() => null);
-  if (!response?.ok) return result("missing");
+  const response = await fetch(`/v1/draws/${encodeURIComponent(id)}/proof`);
+  if (response.status === 404) return result("missing");
+  if (!response.ok) throw new Error(`answered ${response.status}`);
   const proof = await response.json();
-  if (!proof.seed) return result("open", { commitment: proof.commitment, hash: proof.plays_hash });
+  const bound = { commitment: proof.commitment, hash: proof.plays_hash };
+  if (!proof.seed) return result("open", bound);
+  if (proof.draw_id !== id) return result("wrong", { wrong: "this is the proof of another draw" });
   const wrong = await check(proof, (done) => result("working", { done: `${done} / ${proof.plays_count}` }));
-  return wrong ? result("wrong", { wrong }) : result("holds", { holds: proof.plays_count });
+  return wrong ? result("wrong", { wrong }) : result("holds", { holds: proof.plays_count, ...bound });
 }
 
 const id = new URLSearchParams(location.search).get("draw")?.trim();
-if (id) verify(id);
+// A proof that breaks off is none.
+if (id) verify(id).catch(() => result("unknown"));

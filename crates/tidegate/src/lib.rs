@@ -11,6 +11,7 @@ macro_rules! say {
 }
 
 pub mod chance;
+pub mod charts;
 pub mod cli;
 pub mod client;
 pub mod clock;

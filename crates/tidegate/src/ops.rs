@@ -23,6 +23,7 @@ pub mod orders;
 pub mod passes;
 pub mod payments;
 pub mod plays;
+pub mod preflight;
 pub mod queue;
 mod rates;
 mod recording;

@@ -6,10 +6,13 @@ mod bots;
 mod crowd;
 mod draw;
 mod load;
+mod report;
 pub mod server;
 mod setup;
+mod timeline;
 mod verdict;
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -73,6 +76,9 @@ pub struct RehearseArgs {
     /// Print one line of JSON.
     #[arg(long)]
     json: bool,
+    /// Also write the report as a page of its own: verdict, figures, refusals, and how attempts, latencies and orders went.
+    #[arg(long, value_name = "FILE.html")]
+    report: Option<PathBuf>,
 }
 
 fn share(text: &str) -> Result<f64, String> {
@@ -123,6 +129,9 @@ impl RehearseArgs {
 }
 
 pub async fn run(args: RehearseArgs) -> anyhow::Result<Verdict> {
+    if let Some(path) = &args.report {
+        report::begin(path)?;
+    }
     let (server, url, admin_key) = if let Some(url) = &args.url {
         let key = args.admin_key.clone().context("the server at --url needs its --admin-key")?;
         (None, url.clone(), key)
@@ -146,7 +155,9 @@ pub async fn run(args: RehearseArgs) -> anyhow::Result<Verdict> {
         bots_percent: args.bots_percent(),
         used_passes: Arc::default(),
         patience: Duration::from_secs(args.patience.into()),
+        timeline: args.report.is_some().then(Arc::default),
     };
+    let timeline = plan.timeline.clone();
     let (told, fairness) = if args.waiting_room {
         let (told, fairness) = crowd::fire(plan, args.starts_in()).await?;
         (told, Some(fairness))
@@ -161,6 +172,9 @@ pub async fn run(args: RehearseArgs) -> anyhow::Result<Verdict> {
     let mut report = verdict::judge(&args, &told, &books, fairness, findings);
     if let Some(server) = server {
         report.server_stopped_cleanly(server.stop().await?);
+    }
+    if let (Some(path), Some(timeline)) = (&args.report, timeline) {
+        report::write(path, &report, &timeline.lock())?;
     }
     if args.json {
         say!("{}", serde_json::to_string(&report)?);

@@ -35,7 +35,7 @@ pub(super) async fn run(args: AuditArgs) -> anyhow::Result<Verdict> {
     let (mut sales, mut draws): (Vec<Value>, Vec<Value>) = Default::default();
     let mut ok = true;
     for (noun, found) in [("sale", &mut sales), ("draw", &mut draws)] {
-        for (campaign, _) in ledger.campaigns(noun, false, Page::ALL).await? {
+        for (campaign, _) in ledger.campaigns_in(noun, None, Page::ALL).await? {
             let before = figures(gate.as_ref(), &campaign).await?;
             let Some(audit) = ledger.audit(campaign.id).await? else { continue };
             // Whatever happened in between would look like a difference.

@@ -145,8 +145,9 @@ fn announce(config: &Config, opened: &Opened, address: SocketAddr, started: Inst
     let version = env!("CARGO_PKG_VERSION");
     let took = started.elapsed().as_secs_f64();
     say!("\n  Tidegate {version} is ready ({took:.1} s)\n");
-    say!("  API       {url}/v1/sales   {url}/v1/draws");
-    say!("  Docs      {url}/docs");
+    say!("  Shop      {url}/");
+    say!("  Console   {url}/console");
+    say!("  API       {url}/docs");
     say!("  Health    {url}/readyz   {url}/metrics");
     if config.is_cluster() {
         say!("  Data      PostgreSQL and Redis; this is node {}", opened.app.node().number);

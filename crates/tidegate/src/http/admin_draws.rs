@@ -18,7 +18,7 @@ use super::input::{Asked, Id, Input, Key, Operator, PageQuery};
 use super::problem::Problem;
 use super::shapes::{AuditShape, PageShape};
 use super::steps::steps;
-use super::terms::Checks;
+use super::terms::{AdmissionInput, Checks};
 use crate::ops::draws::{DRAWS_SCOPE, OperatedDraw};
 use crate::ops::plays::PlayView;
 
@@ -33,6 +33,7 @@ pub(super) fn routes() -> OpenApiRouter<Site> {
         .routes(routes!(pause))
         .routes(routes!(resume))
         .routes(routes!(close))
+        .routes(routes!(admission))
         .routes(routes!(audit))
         .routes(routes!(plays))
 }
@@ -136,6 +137,23 @@ async fn take(
     app.campaign(id).await?.draw().ok_or(Rejection::NotFound)?;
     let draw = site.carry_out(async move { app.step(id, step, operator.0.actor(), None).await }).await?;
     Ok(Json(shape(site, draw).await?))
+}
+
+/// Changes how many the waiting room of a running draw lets in per second; it holds at once.
+#[utoipa::path(post, path = "/v1/admin/draws/{id}/admission", tag = "operators", params(("id" = String, Path)),
+    request_body = AdmissionInput, security(("bearer" = [])),
+    responses((status = 200, body = AdminDrawShape), (status = 401, body = Problem), (status = 404, body = Problem),
+              (status = 409, body = Problem), (status = 422, body = Problem)))]
+async fn admission(
+    State(site): State<Site>,
+    operator: Operator,
+    Id(id): Id<DrawId>,
+    input: Input<AdmissionInput>,
+) -> Result<Json<AdminDrawShape>, Problem> {
+    let (app, id, per_s) = (site.app.clone(), id.campaign(), input.value.check()?);
+    app.campaign(id).await?.draw().ok_or(Rejection::NotFound)?;
+    let draw = site.carry_out(async move { app.set_admission(id, per_s, operator.0.actor()).await }).await?;
+    Ok(Json(shape(&site, draw).await?))
 }
 
 /// Checks every promise about a draw against what is recorded, deals its plays again, and checks the gate against the

@@ -17,7 +17,7 @@ use super::input::{Asked, Id, Input, Key, Operator, PageQuery};
 use super::problem::Problem;
 use super::shapes::{AdminSaleShape, AuditShape, PageShape};
 use super::steps::steps;
-use super::terms::{Checks, SaleInput};
+use super::terms::{AdmissionInput, Checks, SaleInput};
 use crate::ops::sales::{OperatedSale, RESTOCK_SCOPE, SALES_SCOPE};
 
 pub(super) fn routes() -> OpenApiRouter<Site> {
@@ -33,6 +33,7 @@ pub(super) fn routes() -> OpenApiRouter<Site> {
         .routes(routes!(close))
         .routes(routes!(reopen))
         .routes(routes!(restock))
+        .routes(routes!(admission))
         .routes(routes!(audit))
 }
 
@@ -198,6 +199,23 @@ async fn restock(
     let (sale, units_changed) =
         site.carry_out(async move { app.restock(id, units, operator.0.actor(), remember).await }).await?;
     Ok(Json(RestockedShape { sale: shape(&site, sale).await?, units_changed }))
+}
+
+/// Changes how many the waiting room of a running sale lets in per second; it holds at once.
+#[utoipa::path(post, path = "/v1/admin/sales/{id}/admission", tag = "operators", params(("id" = String, Path)),
+    request_body = AdmissionInput, security(("bearer" = [])),
+    responses((status = 200, body = AdminSaleShape), (status = 401, body = Problem), (status = 404, body = Problem),
+              (status = 409, body = Problem), (status = 422, body = Problem)))]
+async fn admission(
+    State(site): State<Site>,
+    operator: Operator,
+    Id(id): Id<CampaignId>,
+    input: Input<AdmissionInput>,
+) -> Result<Json<AdminSaleShape>, Problem> {
+    let (app, per_s) = (site.app.clone(), input.value.check()?);
+    app.campaign(id).await?.sale().ok_or(Rejection::NotFound)?;
+    let sale = site.carry_out(async move { app.set_admission(id, per_s, operator.0.actor()).await }).await?;
+    Ok(Json(shape(&site, sale).await?))
 }
 
 /// Checks every promise about a sale against what is recorded, and the gate against the ledger.

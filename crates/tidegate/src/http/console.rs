@@ -3,6 +3,7 @@
 //! What always holds: every page asks for a session, every change for the role it needs; a change is a form that says what
 //! it will do, comes from a page of ours, and is written into the audit log with who made it.
 
+mod campaigns;
 mod office;
 mod overview;
 mod sign_in;
@@ -22,7 +23,7 @@ use super::browser::console_token;
 use super::pages::language::Lang;
 use super::pages::phrases::Phrase;
 use super::pages::phrases::console::Console;
-use super::pages::{Trouble, assets, html, see};
+use super::pages::{Trouble, assets, html, see, told};
 use super::problem::Problem;
 use crate::ops::operators::Operating;
 
@@ -32,12 +33,13 @@ pub(super) fn routes() -> Router<Site> {
         .route("/console/sign-in", get(sign_in::show).post(sign_in::submit))
         .route("/console/sign-out", post(sign_in::sign_out))
         .merge(office::office_routes())
+        .merge(campaigns::campaign_routes())
         .layer(middleware::from_fn(around))
 }
 
 /// What every page of the console knows.
 #[derive(Clone, Debug)]
-struct Desk {
+pub(super) struct Desk {
     lang: Lang,
     c: &'static Console,
     path: String,
@@ -163,7 +165,7 @@ async fn around(request: Request, next: Next) -> Response {
     let (parts, body) = request.into_parts();
     let seen = parts.clone();
     let mut response = next.run(Request::from_parts(parts, body)).await;
-    if let Some(Trouble(problem)) = response.extensions_mut().remove::<Trouble>() {
+    if let Some(problem) = told(&mut response) {
         response = if problem.code() == Rejection::Unauthenticated.code() {
             see("/console/sign-in")
         } else {
@@ -180,4 +182,27 @@ async fn around(request: Request, next: Next) -> Response {
 
 fn shown(page: &impl Template) -> Response {
     html(StatusCode::OK, page)
+}
+
+#[cfg(test)]
+pub(super) fn sample_desk(lang: Lang) -> Desk {
+    let who = Some(Operating { name: Some("lin".into()), role: Role::Admin });
+    let said = Some(Err("<script>alert(1)</script>".into()));
+    Desk { lang, c: Console::of(lang), path: "/console".into(), who, said }
+}
+
+/// Every page of the console, by name.
+#[cfg(test)]
+pub(super) fn samples(desk: &Desk) -> Vec<(String, String)> {
+    let problem = Problem::new(StatusCode::CONFLICT, "wrong_state", "<script>alert(1)</script>");
+    let pages = [
+        ("trouble", TroublePage::of(desk.clone(), &problem).render()),
+        ("sign-in", sign_in::sample(desk.clone(), false).render()),
+        ("sign-in by key", sign_in::sample(desk.clone(), true).render()),
+    ];
+    let frame = pages.into_iter().map(|(name, page)| (format!("console {name}"), page.unwrap()));
+    let campaigns = campaigns::campaign_samples(desk).into_iter().map(|(name, page)| (name.to_owned(), page));
+    let office =
+        office::office_samples(desk).into_iter().map(|(name, page)| (format!("console {name}"), page));
+    frame.chain(campaigns).chain(office).collect()
 }

@@ -20,42 +20,42 @@ use crate::ops::draws::DrawTerms;
 #[serde(deny_unknown_fields)]
 pub(super) struct DrawInput {
     #[schema(example = "Midsummer wheel")]
-    name: String,
+    pub(super) name: String,
     #[schema(example = 1000)]
-    seats: i64,
+    pub(super) seats: i64,
     #[schema(example = "2026-12-01T10:00:00Z")]
-    starts_at: String,
+    pub(super) starts_at: String,
     #[schema(example = "2026-12-01T11:00:00Z")]
-    ends_at: String,
+    pub(super) ends_at: String,
     #[schema(example = 3)]
-    plays_per_user: i64,
+    pub(super) plays_per_user: i64,
     /// `single`: a prize that is gone is no win. `whole`: the odds of what is left grow. `deck`: every seat has its card,
     /// shuffled once.
     #[schema(example = "whole")]
-    strategy: String,
-    prizes: Vec<PrizeInput>,
-    protect: Option<ProtectInput>,
+    pub(super) strategy: String,
+    pub(super) prizes: Vec<PrizeInput>,
+    pub(super) protect: Option<ProtectInput>,
 }
 
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct PrizeInput {
     #[schema(example = "Ten off")]
-    name: String,
+    pub(super) name: String,
     /// `text`, `code`, `coupon` or `goods`.
     #[schema(example = "code")]
-    kind: String,
+    pub(super) kind: String,
     /// What a winner of a text is shown; what a coupon is called at the merchant's.
-    content: Option<String>,
+    pub(super) content: Option<String>,
     /// For `code`: at least as many as the stock, all different.
-    codes: Option<Vec<String>>,
+    pub(super) codes: Option<Vec<String>>,
     /// In parts per billion; what all prizes leave is "no win". None in a deck.
     #[schema(example = 100_000_000)]
-    odds: Option<i64>,
+    pub(super) odds: Option<i64>,
     #[schema(example = 50)]
-    stock: i64,
+    pub(super) stock: i64,
     /// `instant` (if not said), `at_close` or `manual`.
-    grant: Option<String>,
+    pub(super) grant: Option<String>,
 }
 
 impl DrawInput {

@@ -26,7 +26,7 @@ use crate::ops::{App, Refusal};
 
 /// A client keeps its stream no longer than this; browsers come back by themselves.
 const LONGEST: Duration = Duration::from_secs(30 * 60);
-const HEARTBEAT: Duration = Duration::from_secs(10);
+pub(super) const HEARTBEAT: Duration = Duration::from_secs(10);
 const EVERY: Duration = Duration::from_secs(1);
 
 pub(super) fn routes() -> OpenApiRouter<Site> {
@@ -91,39 +91,62 @@ async fn live(
     if let About::One { id, .. } = about {
         site.app.live(id).await?;
     }
-    let too_many = || {
-        let detail = "Too many streams of figures are open; close one.";
-        Problem::new(StatusCode::SERVICE_UNAVAILABLE, "busy", detail)
-    };
-    let place = site.app.watch_live().ok_or_else(too_many)?;
-    site.app.metrics.streams.inc();
-    let mut ticks = tokio::time::interval(EVERY);
-    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let until = tokio::time::Instant::now() + LONGEST;
-    let board = Board { app: site.app, about, ticks, until, _place: place };
+    let board = Board { watch: Watch::of(&site)?, about };
     let events = unfold(board, |mut board| async move { board.next().await.map(|event| (Ok(event), board)) });
     Ok(Sse::new(events).keep_alive(KeepAlive::new().interval(HEARTBEAT)))
 }
 
-/// One stream of figures.
-struct Board {
-    app: Arc<App>,
-    about: About,
+/// What paces a stream of figures, as long as it may last.
+pub(super) struct Watch {
+    pub(super) app: Arc<App>,
     ticks: Interval,
     until: tokio::time::Instant,
     _place: OwnedSemaphorePermit,
 }
 
+impl Watch {
+    /// A place for one more; a refusal where there are too many.
+    pub(super) fn of(site: &Site) -> Result<Self, Problem> {
+        let too_many = || {
+            let detail = "Too many streams of figures are open; close one.";
+            Problem::new(StatusCode::SERVICE_UNAVAILABLE, "busy", detail)
+        };
+        let place = site.app.watch_live().ok_or_else(too_many)?;
+        site.app.metrics.streams.inc();
+        let mut ticks = tokio::time::interval(EVERY);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let until = tokio::time::Instant::now() + LONGEST;
+        Ok(Self { app: site.app.clone(), ticks, until, _place: place })
+    }
+
+    /// Waits for the next second; `None` when the stream is over.
+    pub(super) async fn tick(&mut self) -> Option<()> {
+        tokio::select! {
+            // A server that stops tells nothing more.
+            biased;
+            () = self.app.closed() => None,
+            () = tokio::time::sleep_until(self.until) => None,
+            _ = self.ticks.tick() => Some(()),
+        }
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        self.app.metrics.streams.dec();
+    }
+}
+
+/// One stream of figures.
+struct Board {
+    watch: Watch,
+    about: About,
+}
+
 impl Board {
     async fn next(&mut self) -> Option<Event> {
         loop {
-            tokio::select! {
-                // A server that stops tells nothing more.
-                biased;
-                () = self.app.closed() => return None,
-                () = tokio::time::sleep_until(self.until) => return None,
-                _ = self.ticks.tick() => {}
-            }
+            self.watch.tick().await?;
             // In a second in which the ledger does not answer nothing is told; the next may be better.
             if let Ok(event) = self.event().await {
                 return Some(event);
@@ -132,19 +155,11 @@ impl Board {
     }
 
     async fn event(&self) -> Result<Event, Refusal> {
-        let event = Event::default().event("live");
+        let (app, event) = (&self.watch.app, Event::default().event("live"));
         let told = match self.about {
-            About::All => event.json_data(OverviewShape::of(&self.app, self.app.live_overview().await?)),
-            About::One { id, series } => {
-                event.json_data(LiveShape::of(&self.app, &self.app.live(id).await?, series))
-            }
+            About::All => event.json_data(OverviewShape::of(app, app.live_overview().await?)),
+            About::One { id, series } => event.json_data(LiveShape::of(app, &app.live(id).await?, series)),
         };
         told.map_err(|error| Refusal::Unavailable(error.to_string()))
-    }
-}
-
-impl Drop for Board {
-    fn drop(&mut self) {
-        self.app.metrics.streams.dec();
     }
 }

@@ -1,11 +1,12 @@
 //! Operators: signing in and out, and who they are. What each may change is decided by the use cases.
 
 use axum::Json;
-use axum::extract::{Path, State};
+use axum::extract::{FromRequestParts, Path, State};
+use axum::http::request::Parts;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
-use tidegate_core::Role;
+use tidegate_core::{Rejection, Role};
 use tidegate_store::ledger::sql::OperatorAccount;
 use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
@@ -28,6 +29,18 @@ pub(super) fn routes() -> OpenApiRouter<Site> {
         .routes(routes!(create, list))
         .routes(routes!(change))
         .routes(routes!(begin_totp, confirm_totp, remove_totp))
+}
+
+/// The operator's name in the path.
+struct Named(String);
+
+impl FromRequestParts<Site> for Named {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, site: &Site) -> Result<Self, Problem> {
+        let text = Path::<String>::from_request_parts(parts, site).await.map_err(|_| Rejection::NotFound)?;
+        Ok(Self(text.0))
+    }
 }
 
 /// One of the roles, or what is wrong with it.
@@ -207,7 +220,7 @@ struct OperatorPatchInput {
 async fn change(
     State(site): State<Site>,
     Staff(by): Staff,
-    Path(name): Path<String>,
+    Named(name): Named,
     input: Input<OperatorPatchInput>,
 ) -> Result<Json<OperatorShape>, Problem> {
     let OperatorPatchInput { role: wanted, disabled, password } = input.value;
@@ -237,7 +250,7 @@ struct FactorShape {
 async fn begin_totp(
     State(site): State<Site>,
     Staff(by): Staff,
-    Path(name): Path<String>,
+    Named(name): Named,
 ) -> Result<Json<FactorShape>, Problem> {
     let factor = site.app.begin_totp(&by, &name).await?;
     Ok(Json(FactorShape { secret: factor.secret, url: factor.url }))
@@ -259,7 +272,7 @@ struct FactorInput {
 async fn confirm_totp(
     State(site): State<Site>,
     Staff(by): Staff,
-    Path(name): Path<String>,
+    Named(name): Named,
     input: Input<FactorInput>,
 ) -> Result<Json<OperatorShape>, Problem> {
     let (app, FactorInput { secret, code }) = (site.app.clone(), input.value);
@@ -275,7 +288,7 @@ async fn confirm_totp(
 async fn remove_totp(
     State(site): State<Site>,
     Staff(by): Staff,
-    Path(name): Path<String>,
+    Named(name): Named,
 ) -> Result<Json<OperatorShape>, Problem> {
     let app = site.app.clone();
     let changed = site.carry_out(async move { app.remove_totp(&by, &name).await }).await?;

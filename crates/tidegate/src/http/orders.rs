@@ -67,13 +67,7 @@ async fn place(
 ) -> Result<Response, Problem> {
     let started = Instant::now();
     let outcome = try_place(&site, id, &headers, body).await;
-    let (counted, attempted) = match &outcome {
-        Ok(Placed { replayed: true, .. }) => ("replayed", Attempted::Replayed),
-        Ok(_) => ("accepted", Attempted::Accepted),
-        Err(problem) => (problem.code(), Attempted::Refused(problem.code())),
-    };
-    site.app.metrics.order(counted);
-    site.app.attempted(id, attempted, started.elapsed());
+    count(&site, id, &outcome, started);
     let Placed { order, replayed } = outcome?;
     let status = if order.state == OrderState::Queued { StatusCode::ACCEPTED } else { StatusCode::CREATED };
     let shape = OrderShape::of(&site.app, &order);
@@ -83,6 +77,17 @@ async fn place(
         response.headers_mut().insert("idempotency-replayed", HeaderValue::from_static("true"));
     }
     Ok(response)
+}
+
+/// Counts an attempt, from wherever it came.
+pub(super) fn count(site: &Site, id: CampaignId, outcome: &Result<Placed, Problem>, started: Instant) {
+    let (counted, attempted) = match outcome {
+        Ok(Placed { replayed: true, .. }) => ("replayed", Attempted::Replayed),
+        Ok(_) => ("accepted", Attempted::Accepted),
+        Err(problem) => (problem.code(), Attempted::Refused(problem.code())),
+    };
+    site.app.metrics.order(counted);
+    site.app.attempted(id, attempted, started.elapsed());
 }
 
 /// The checks in their published order: the sale, then who asks, then what for.

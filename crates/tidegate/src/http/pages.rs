@@ -178,7 +178,7 @@ async fn around(request: Request, next: Next) -> Response {
     let (parts, body) = request.into_parts();
     let seen = parts.clone();
     let mut response = next.run(Request::from_parts(parts, body)).await;
-    if let Some(Trouble(problem)) = response.extensions_mut().remove::<Trouble>() {
+    if let Some(problem) = told(&mut response) {
         response = trouble(&seen, &problem);
     }
     let headers = response.headers_mut();
@@ -187,6 +187,17 @@ async fn around(request: Request, next: Next) -> Response {
         headers.append(header::SET_COOKIE, lang.cookie());
     }
     response
+}
+
+/// The problem that an answer tells, if it tells one: a page's own, or one with what was asked for.
+pub(super) fn told(response: &mut Response) -> Option<Problem> {
+    if let Some(Trouble(problem)) = response.extensions_mut().remove::<Trouble>() {
+        return Some(problem);
+    }
+    let kind = response.headers().get(header::CONTENT_TYPE)?;
+    let code = if response.status() == StatusCode::NOT_FOUND { "not_found" } else { "malformed" };
+    let detail = "The address or the form is not as it should be.";
+    (kind == "application/problem+json").then(|| Problem::new(response.status(), code, detail))
 }
 
 fn trouble(parts: &Parts, problem: &Problem) -> Response {

@@ -80,15 +80,7 @@ async fn play(
 ) -> Result<Response, Problem> {
     let started = Instant::now();
     let outcome = try_play(&site, id.campaign(), &headers, body).await;
-    let (counted, attempted) = match &outcome {
-        Ok(Played { replayed: true, .. }) => ("replayed", Attempted::Replayed),
-        Ok(Played { play, .. }) if play.play.state == PlayState::Queued => ("queued", Attempted::Accepted),
-        Ok(Played { play, .. }) if play.play.prize.is_some() => ("won", Attempted::Accepted),
-        Ok(_) => ("lost", Attempted::Accepted),
-        Err(problem) => (problem.code(), Attempted::Refused(problem.code())),
-    };
-    site.app.metrics.play(counted);
-    site.app.attempted(id.campaign(), attempted, started.elapsed());
+    count(&site, id.campaign(), &outcome, started);
     let Played { play, replayed } = outcome?;
     let queued = play.play.state == PlayState::Queued;
     let status = if queued { StatusCode::ACCEPTED } else { StatusCode::CREATED };
@@ -99,6 +91,19 @@ async fn play(
         response.headers_mut().insert("idempotency-replayed", HeaderValue::from_static("true"));
     }
     Ok(response)
+}
+
+/// Counts an attempt, from wherever it came.
+pub(super) fn count(site: &Site, id: CampaignId, outcome: &Result<Played, Problem>, started: Instant) {
+    let (counted, attempted) = match outcome {
+        Ok(Played { replayed: true, .. }) => ("replayed", Attempted::Replayed),
+        Ok(Played { play, .. }) if play.play.state == PlayState::Queued => ("queued", Attempted::Accepted),
+        Ok(Played { play, .. }) if play.play.prize.is_some() => ("won", Attempted::Accepted),
+        Ok(_) => ("lost", Attempted::Accepted),
+        Err(problem) => (problem.code(), Attempted::Refused(problem.code())),
+    };
+    site.app.metrics.play(counted);
+    site.app.attempted(id, attempted, started.elapsed());
 }
 
 /// The checks in their published order: the draw, then who asks, then with what.

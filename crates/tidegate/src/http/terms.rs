@@ -17,6 +17,8 @@ use crate::ops::campaigns::CampaignTerms;
 use crate::ops::items::ItemTerms;
 use crate::ops::sales::SaleTerms;
 
+/// People a waiting room lets in per second.
+const MAX_ADMISSIONS: u32 = 1_000_000;
 /// How far in the past a start may lie: clocks differ, and "now" takes a moment to arrive.
 const START_GRACE: Duration = Duration::from_secs(60);
 
@@ -137,20 +139,20 @@ impl Checks {
 #[serde(deny_unknown_fields)]
 pub(super) struct MoneyInput {
     #[schema(example = 9900)]
-    amount: i64,
+    pub(super) amount: i64,
     #[schema(example = "CNY")]
-    currency: String,
+    pub(super) currency: String,
 }
 
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ItemInput {
     #[schema(example = "Mechanical keyboard")]
-    name: String,
+    pub(super) name: String,
     #[serde(default)]
-    description: String,
-    price: MoneyInput,
-    image_url: Option<String>,
+    pub(super) description: String,
+    pub(super) price: MoneyInput,
+    pub(super) image_url: Option<String>,
 }
 
 impl ItemInput {
@@ -199,20 +201,20 @@ impl ItemPatch {
 pub(super) struct ProtectInput {
     /// `none`, `pow` or `image`.
     #[serde(default = "no_challenge")]
-    challenge: String,
+    pub(super) challenge: String,
     /// 1 to 6: each step takes sixteen times as long. 3 if not said.
-    pow_difficulty: Option<i64>,
+    pub(super) pow_difficulty: Option<i64>,
     /// Implied by a challenge and by a waiting room.
     #[serde(default)]
-    pass: bool,
-    pass_factor: Option<i64>,
+    pub(super) pass: bool,
+    pub(super) pass_factor: Option<i64>,
     /// Attempts per second of one buyer. 0: no limit.
     #[serde(default)]
-    user_rate_per_s: i64,
+    pub(super) user_rate_per_s: i64,
     /// Attempts per second of all buyers together. 0: no limit.
     #[serde(default)]
-    sale_rate_per_s: i64,
-    admit_per_s: Option<i64>,
+    pub(super) sale_rate_per_s: i64,
+    pub(super) admit_per_s: Option<i64>,
 }
 
 fn no_challenge() -> String {
@@ -235,28 +237,44 @@ impl ProtectInput {
             sale_rate_per_s: checks.number("protect.sale_rate_per_s", self.sale_rate_per_s, 0, 1_000_000),
             admit_per_s: self
                 .admit_per_s
-                .map(|rate| checks.number("protect.admit_per_s", rate, 1, 1_000_000)),
+                .map(|rate| checks.number("protect.admit_per_s", rate, 1, MAX_ADMISSIONS)),
         }
+    }
+}
+
+/// How many a waiting room lets in.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct AdmissionInput {
+    #[schema(example = 50)]
+    pub(super) admit_per_s: i64,
+}
+
+impl AdmissionInput {
+    pub(super) fn check(&self) -> Result<u32, Problem> {
+        let mut checks = Checks::default();
+        let per_s = checks.number("admit_per_s", self.admit_per_s, 1, MAX_ADMISSIONS);
+        checks.done(Some(per_s))
     }
 }
 
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct SaleInput {
-    item_id: String,
-    price: MoneyInput,
+    pub(super) item_id: String,
+    pub(super) price: MoneyInput,
     #[schema(example = 1000)]
-    stock: i64,
+    pub(super) stock: i64,
     #[schema(example = "2026-12-01T10:00:00Z")]
-    starts_at: String,
+    pub(super) starts_at: String,
     #[schema(example = "2026-12-01T11:00:00Z")]
-    ends_at: String,
+    pub(super) ends_at: String,
     #[schema(example = 1)]
-    per_user_limit: i64,
+    pub(super) per_user_limit: i64,
     #[schema(example = 900)]
-    pay_within_s: i64,
-    shards: Option<i64>,
-    protect: Option<ProtectInput>,
+    pub(super) pay_within_s: i64,
+    pub(super) shards: Option<i64>,
+    pub(super) protect: Option<ProtectInput>,
 }
 
 impl SaleInput {

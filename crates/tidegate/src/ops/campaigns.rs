@@ -101,6 +101,29 @@ impl App {
         Ok(stepped?.ok_or(Rejection::NotFound)??)
     }
 
+    /// From now on the waiting room of a running campaign lets so many in per second.
+    pub async fn set_admission(&self, id: CampaignId, per_s: u32, by: Actor) -> Result<Campaign, Refusal> {
+        let _one_at_a_time = self.campaigns.lock().await;
+        let before = self.campaign(id).await?;
+        if before.protect.admit_per_s.is_none() {
+            let detail = "This campaign has no waiting room, so there is no rate to change.".into();
+            return Err(Refusal::Conflict { code: "no_queue", detail });
+        }
+        let after = if before.runs() {
+            self.ledger.set_admission(id, per_s, by, self.now()).await?.ok_or(Rejection::NotFound)?
+        } else {
+            before
+        };
+        if !after.runs() {
+            let detail =
+                "Only a published campaign that has not ended lets people in; edit the draft instead.";
+            return Err(Refusal::Conflict { code: "wrong_state", detail: detail.into() });
+        }
+        self.book.enter(after.clone());
+        self.tell(News::Campaign(id)).await;
+        Ok(after)
+    }
+
     /// Sets the campaign's door and takes it into the book. If the gate does not answer it is struck out instead:
     /// `follow_all` finds it and tries again.
     pub(super) async fn enter(&self, campaign: Campaign, as_of: Moment) {

@@ -64,6 +64,11 @@ fn millis(span: Duration) -> u32 {
 }
 
 impl App {
+    /// Whether there may be other nodes.
+    pub fn is_cluster(&self) -> bool {
+        self.admission.cluster().is_some()
+    }
+
     /// Whether this node is the one that does this now. Where there is one process, it is.
     pub async fn leads(&self, what: &'static str) -> Result<bool, LedgerError> {
         if self.admission.is_embedded() {

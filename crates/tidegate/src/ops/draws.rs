@@ -105,6 +105,11 @@ impl App {
         Err(Refusal::Conflict { code: "wrong_state", detail })
     }
 
+    /// A draft's codes, prize by prize, for whoever edits it.
+    pub async fn prize_codes(&self, id: CampaignId) -> Result<Vec<Vec<String>>, Refusal> {
+        Ok(self.ledger.prize_codes(id).await?)
+    }
+
     fn drawn(
         &self,
         id: CampaignId,
@@ -153,7 +158,7 @@ impl App {
     /// Published draws, newest first.
     pub async fn draws(&self, page: Page, player: Option<UserId>) -> Result<Vec<DrawView>, Refusal> {
         let mut views = Vec::new();
-        for (draw, tally) in self.ledger.campaigns(DRAWS, true, page).await? {
+        for (draw, tally) in self.ledger.published(DRAWS, page).await? {
             let left = self.counted(&draw, tally).await.available;
             views.extend(self.draw_view(draw, left, player).await?);
         }
@@ -192,8 +197,17 @@ impl App {
     }
 
     pub async fn all_draws(&self, page: Page) -> Result<Vec<OperatedDraw>, Refusal> {
+        self.draws_in(None, page).await
+    }
+
+    /// Draws in this state, or all of them; newest first.
+    pub async fn draws_in(
+        &self,
+        state: Option<CampaignState>,
+        page: Page,
+    ) -> Result<Vec<OperatedDraw>, Refusal> {
         let mut operated = Vec::new();
-        for (draw, _) in self.ledger.campaigns(DRAWS, false, page).await? {
+        for (draw, _) in self.ledger.campaigns_in(DRAWS, state, page).await? {
             operated.push(self.operated_draw(draw).await?);
         }
         Ok(operated)

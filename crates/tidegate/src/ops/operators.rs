@@ -132,7 +132,7 @@ impl App {
         code: Option<&str>,
     ) -> Result<ConsoleSession, Refusal> {
         // What cannot be a name is nobody's, and need not be counted.
-        let tries = self.operators.tries.of(name).filter(|_| is_name(name));
+        let tries = is_name(name).then(|| self.operators.tries.of(name));
         if let Some(tries) = &tries {
             tries.take(self.now())?;
         }

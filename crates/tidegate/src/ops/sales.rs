@@ -164,7 +164,7 @@ impl App {
     /// Published sales, newest first.
     pub async fn sales(&self, page: Page) -> Result<Vec<SaleView>, Refusal> {
         let mut views = Vec::new();
-        for (sale, tally) in self.ledger.campaigns(SALES, true, page).await? {
+        for (sale, tally) in self.ledger.published(SALES, page).await? {
             let left = self.counted(&sale, tally).await.available;
             views.extend(self.view(sale, left).await?);
         }
@@ -182,8 +182,17 @@ impl App {
     }
 
     pub async fn all_sales(&self, page: Page) -> Result<Vec<OperatedSale>, Refusal> {
+        self.sales_in(None, page).await
+    }
+
+    /// Sales in this state, or all of them; newest first.
+    pub async fn sales_in(
+        &self,
+        state: Option<CampaignState>,
+        page: Page,
+    ) -> Result<Vec<OperatedSale>, Refusal> {
         let mut operated = Vec::new();
-        for (campaign, tally) in self.ledger.campaigns(SALES, false, page).await? {
+        for (campaign, tally) in self.ledger.campaigns_in(SALES, state, page).await? {
             let Some(terms) = campaign.sale().copied() else { continue };
             let counters = self.counted(&campaign, tally).await;
             operated.push(OperatedSale { campaign, terms, counters });

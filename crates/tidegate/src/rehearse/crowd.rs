@@ -28,11 +28,11 @@ const LONGEST: Duration = Duration::from_secs(90);
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Fairness {
     /// Accounts that joined before the start.
-    early: usize,
+    pub(super) early: usize,
     /// Places the server counted; the same, although some used two browsers.
-    places: u64,
-    chi_squared: f64,
-    bound: f64,
+    pub(super) places: u64,
+    pub(super) chi_squared: f64,
+    pub(super) bound: f64,
     pub(super) fair: bool,
 }
 
@@ -56,7 +56,7 @@ pub(super) async fn fire(plan: Plan, starts_in: Duration) -> anyhow::Result<(Tol
     let began = Instant::now();
     let mut crowd = tokio::task::JoinSet::new();
     for part in 0..plan.connections as usize {
-        crowd.spawn(wait_and_buy(plan.clone(), part));
+        crowd.spawn(wait_and_buy(plan.clone(), part, began));
     }
     while let Some(part) = crowd.join_next().await {
         told.add(part??)?;
@@ -119,7 +119,7 @@ async fn judge(plan: &Plan) -> anyhow::Result<Fairness> {
 }
 
 /// Asks for each buyer's place in turn, and orders for those whose turn it is.
-async fn wait_and_buy(plan: Arc<Plan>, part: usize) -> anyhow::Result<Told> {
+async fn wait_and_buy(plan: Arc<Plan>, part: usize, began: Instant) -> anyhow::Result<Told> {
     // Not where it joined, if there are several.
     let mut client = Client::new(&plan.url, None)?.spread(part + 1);
     let mut told = Told::new()?;
@@ -135,7 +135,7 @@ async fn wait_and_buy(plan: Arc<Plan>, part: usize) -> anyhow::Result<Told> {
             match shown["state"].as_str() {
                 Some("admitted") => {
                     let pass = shown["pass"].as_str().context("admitted without a pass")?;
-                    buy(&mut client, &plan, buyer, pass, &mut told).await?;
+                    buy(&mut client, &plan, (buyer, pass), began, &mut told).await?;
                 }
                 Some("waiting") => still.push(buyer),
                 Some(state) => told.turned_down(state),
@@ -151,8 +151,8 @@ async fn wait_and_buy(plan: Arc<Plan>, part: usize) -> anyhow::Result<Told> {
 async fn buy(
     client: &mut Client,
     plan: &Plan,
-    buyer: usize,
-    pass: &str,
+    (buyer, pass): (usize, &str),
+    began: Instant,
     told: &mut Told,
 ) -> anyhow::Result<()> {
     let body: Value = json!({"quantity": plan.quantity, "pass": pass});
@@ -161,7 +161,9 @@ async fn buy(
     let answer =
         client.send_as(&plan.tokens[buyer], Method::POST, &path, Some(body.to_string()), None).await.ok();
     let id = answer.as_ref().and_then(|answer| answer.json()["id"].as_str().map(str::to_owned));
-    told.note(buyer, answer, arrival.elapsed());
+    let took = arrival.elapsed();
+    let accepted = told.note(buyer, answer, took);
+    plan.mark(began, accepted, took);
     if let Some(id) = id {
         // Paid at once: nobody has to hope for returns, and those who wait in vain are told.
         let path = format!("/v1/orders/{id}/pay");

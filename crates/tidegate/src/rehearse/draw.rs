@@ -23,31 +23,31 @@ const RARELY: f64 = 4.265;
 /// What was found out about a rehearsed draw.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Findings {
-    strategy: String,
-    plays: u64,
-    wins: u64,
-    prizes: Vec<PrizeFinding>,
+    pub(super) strategy: String,
+    pub(super) plays: u64,
+    pub(super) wins: u64,
+    pub(super) prizes: Vec<PrizeFinding>,
     /// How far the prizes are from their odds, and what that exceeds once in a hundred thousand fair draws.
-    chi_squared: f64,
-    bound: f64,
+    pub(super) chi_squared: f64,
+    pub(super) bound: f64,
     /// Prizes that reached their winners: as many as were won.
-    delivered: u64,
+    pub(super) delivered: u64,
     /// Whether the proof holds, play by play.
-    proof_verified: bool,
+    pub(super) proof_verified: bool,
     /// Whether a proof with one byte of one play changed is refused with that play's number.
-    tampering_named: bool,
+    pub(super) tampering_named: bool,
     /// What else does not hold.
     pub(super) wrong: Vec<String>,
 }
 
 #[derive(Clone, Debug, Serialize)]
-struct PrizeFinding {
-    name: String,
-    stock: u64,
-    won: u64,
+pub(super) struct PrizeFinding {
+    pub(super) name: String,
+    pub(super) stock: u64,
+    pub(super) won: u64,
     /// Missing for a deck, which leaves nothing to chance.
     #[serde(skip_serializing_if = "Option::is_none")]
-    expected: Option<f64>,
+    pub(super) expected: Option<f64>,
 }
 
 impl Findings {

@@ -16,6 +16,7 @@ use serde_json::Value;
 use tokio::time::Instant;
 
 use super::bots::{earn_pass, is_bot, misbehave};
+use super::timeline::Timeline;
 use crate::client::{Answer, Client};
 
 #[derive(Clone, Debug)]
@@ -35,6 +36,17 @@ pub(super) struct Plan {
     pub(super) used_passes: Arc<Mutex<Vec<String>>>,
     /// How long a buyer goes on asking, with the same key, while there is no clear answer.
     pub(super) patience: Duration,
+    /// How it went over time, where somebody wants to see it.
+    pub(super) timeline: Option<Arc<Mutex<Timeline>>>,
+}
+
+impl Plan {
+    /// Puts an attempt that was answered now on the timeline.
+    pub(super) fn mark(&self, started: Instant, accepted: bool, took: Duration) {
+        if let Some(timeline) = &self.timeline {
+            timeline.lock().note(started.elapsed(), accepted, took);
+        }
+    }
 }
 
 /// What the buyers were told.
@@ -73,13 +85,14 @@ impl Told {
         })
     }
 
-    pub(super) fn note(&mut self, buyer: usize, answer: Option<Answer>, took: Duration) {
+    /// What one buyer was told; whether it was accepted.
+    pub(super) fn note(&mut self, buyer: usize, answer: Option<Answer>, took: Duration) -> bool {
         self.attempts += 1;
         let micros = u64::try_from(took.as_micros()).unwrap_or(LONGEST_US);
         self.latency.saturating_record(micros.max(1));
         let Some(answer) = answer else {
             self.errors += 1;
-            return;
+            return false;
         };
         let body = if answer.status < 300 { answer.json() } else { Value::Null };
         match (answer.status, body["id"].as_str()) {
@@ -88,10 +101,12 @@ impl Told {
                 if let Some(seat) = body["seat"].as_u64() {
                     self.outcomes.insert(seat, body["prize"]["id"].as_str().map(str::to_owned));
                 }
+                return true;
             }
             (400..=499 | 503, _) => *self.rejected.entry(answer.code()).or_default() += 1,
             _ => self.errors += 1,
         }
+        false
     }
 
     /// What one script was told.
@@ -181,7 +196,9 @@ async fn connection(
             }
         } else {
             let answer = attempt(&mut client, &plan, buyer, number).await;
-            told.note(buyer, answer, arrival.elapsed());
+            let took = arrival.elapsed();
+            let accepted = told.note(buyer, answer, took);
+            plan.mark(started, accepted, took);
         }
         bar.inc(1);
     }

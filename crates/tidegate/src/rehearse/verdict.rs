@@ -14,53 +14,53 @@ use super::setup::Books;
 /// What a rehearsal found. Everything but the first four figures and the speed must be zero.
 #[derive(Debug, Serialize)]
 pub(super) struct Report {
-    stock: u32,
-    buyers: u32,
-    attempts: u64,
+    pub(super) stock: u32,
+    pub(super) buyers: u32,
+    pub(super) attempts: u64,
     /// Orders the buyers were told they have.
-    accepted: u64,
+    pub(super) accepted: u64,
     /// Attempts refused, by the reason given.
-    rejected: BTreeMap<String, u64>,
+    pub(super) rejected: BTreeMap<String, u64>,
     /// Attempts without a clear answer.
-    errors: u64,
+    pub(super) errors: u64,
     /// Units in active orders, by the server's books.
-    sold: u64,
-    oversold: u64,
+    pub(super) sold: u64,
+    pub(super) oversold: u64,
     /// Units left although somebody who might have had them was refused.
-    undersold: u64,
+    pub(super) undersold: u64,
     /// Orders a buyer was told of and the server does not have.
-    lost: u64,
+    pub(super) lost: u64,
     /// Orders the server has and no buyer was told of.
-    unannounced: u64,
+    pub(super) unannounced: u64,
     /// Buyers with more than their limit, by the books or by what they were told.
-    limit_broken: u64,
+    pub(super) limit_broken: u64,
     /// With --bots: what became of the scripts.
     #[serde(skip_serializing_if = "Option::is_none")]
-    bots: Option<Bots>,
+    pub(super) bots: Option<Bots>,
     /// With --waiting-room: whether the early had equal chances.
     #[serde(skip_serializing_if = "Option::is_none")]
-    waiting_room: Option<Fairness>,
+    pub(super) waiting_room: Option<Fairness>,
     /// With --draw: whether it was fair, delivered everything and can prove it.
     #[serde(skip_serializing_if = "Option::is_none")]
-    draw: Option<Findings>,
+    pub(super) draw: Option<Findings>,
     /// What the server's own audit found.
-    violations: Vec<String>,
-    rps: f64,
-    p50_ms: f64,
-    p99_ms: f64,
-    max_ms: f64,
-    elapsed_s: f64,
-    verdict: &'static str,
+    pub(super) violations: Vec<String>,
+    pub(super) rps: f64,
+    pub(super) p50_ms: f64,
+    pub(super) p99_ms: f64,
+    pub(super) max_ms: f64,
+    pub(super) elapsed_s: f64,
+    pub(super) verdict: &'static str,
 }
 
 /// Scripts among the visitors.
 #[derive(Debug, Serialize)]
-struct Bots {
-    visitors: u32,
+pub(super) struct Bots {
+    pub(super) visitors: u32,
     /// Orders and passes they got.
-    accepted: u64,
+    pub(super) accepted: u64,
     /// Why they were turned away, and how often.
-    turned_away: BTreeMap<String, u64>,
+    pub(super) turned_away: BTreeMap<String, u64>,
 }
 
 pub(super) fn judge(

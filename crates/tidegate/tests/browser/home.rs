@@ -2,20 +2,23 @@
 
 use crate::Story;
 use crate::browser::{Browser, Device};
+use crate::people::is_sound;
 use crate::site::Site;
 
 #[tokio::test]
-async fn home_page_is_accessible() -> Story {
-    let site = Site::start().await?;
-    let browser = Browser::open(&site, Device::Phone, "en").await?;
-    browser.goto("/").await?;
-    browser.see("Tidegate is running").await?;
-    for dark in [false, true] {
-        browser.dark(dark).await?;
-        browser.axe().await?;
+async fn home_shows_what_is_on_what_comes_and_what_is_over() -> Story {
+    let site = Site::demo().await?;
+    for (device, name) in [(Device::Phone, "home-phone"), (Device::Desktop, "home")] {
+        let browser = Browser::open(&site, device, "en").await?;
+        browser.goto("/").await?;
+        for words in ["On now", "Mechanical keyboard", "Coming up", "Trail running shoes", "Over", "Vinyl"] {
+            browser.see(words).await?;
+        }
+        is_sound(&browser).await?;
+        browser.screenshot(name).await?;
+        browser.dark(true).await?;
+        is_sound(&browser).await?;
+        browser.screenshot(&format!("{name}-dark")).await?;
     }
-    browser.no_sideways_scroll().await?;
-    browser.screenshot("home-phone").await?;
-    assert_eq!(browser.errors().await?, Vec::<String>::new());
     Ok(())
 }

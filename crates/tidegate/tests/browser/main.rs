@@ -5,10 +5,16 @@
 #![expect(clippy::unwrap_used, reason = "a test says what it expects by failing")]
 
 mod browser;
+mod console_campaigns;
 mod console_office;
+mod draws;
+mod faults;
 mod harness;
 mod home;
+mod people;
+mod shop;
 mod site;
+mod states;
 
 use std::fmt;
 use std::panic::Location;

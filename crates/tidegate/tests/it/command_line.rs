@@ -26,6 +26,7 @@ fn wrong_usage_exits_with_2_and_says_why() {
         (&["serve"], &[("TIDEGATE_REDIS_URL", "redis://localhost")], "cluster"),
         (&["audit", "--data-dir", "no-such-directory"], &[], "no ledger"),
         (&["rehearse", "--buyers", "0"], &[], "--buyers"),
+        (&["rehearse", "--report", "no-such-directory/report.html"], &[], "no-such-directory"),
         (&["rehearse", "--url", "http://127.0.0.1:1"], &[], "--admin-key"),
     ] {
         let output = run(args, environment);
@@ -189,6 +190,24 @@ fn a_small_rehearsal_passes_in_both_loops() {
         let sold = report["sold"].as_u64().unwrap();
         assert!(sold == 100 || (extra[0] == "--quantity" && sold == 99), "{report}");
     }
+}
+
+#[test]
+fn a_rehearsal_is_reported_as_one_page() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("report.html");
+    let file = path.to_str().unwrap();
+    let output =
+        run(&["rehearse", "--stock", "50", "--buyers", "200", "--connections", "8", "--report", file], &[]);
+    assert!(output.status.success(), "{output:?}");
+    let page = std::fs::read_to_string(&path).unwrap();
+    assert!(page.contains("<title>Rehearsal: pass</title>") && page.contains("sold_out"), "{page}");
+    assert_eq!(page.matches("<svg ").count(), 3);
+    for never in ["<script", " style=", "http://localhost", "NaN"] {
+        assert!(!page.contains(never), "{never}: {page}");
+    }
+    let told = page.split("<h2>Orders told</h2>").nth(1).unwrap();
+    assert!(told.contains("<polygon"), "there is something to see: {told}");
 }
 
 #[test]

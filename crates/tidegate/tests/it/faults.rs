@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use serde_json::json;
+use tidegate::ops::live::Light;
 use tidegate_store::intake::journal::disk::{Disk, RealDisk};
 
 use crate::support::{TestApp, bought, order, refused, state};
@@ -233,4 +234,21 @@ async fn an_order_that_waits_too_long_is_told_202_and_found_by_its_id() {
     .await
     .expect("it becomes an order");
     app.sound(&sale, 0, 1, 0).await;
+}
+
+#[tokio::test]
+async fn units_that_nobody_can_account_for_turn_the_light_to_broken() {
+    let mut app = TestApp::start().await;
+    let sale = app.sale(5, 5).await;
+    let id = app.app.parse(&sale).unwrap();
+    assert_eq!(app.app.live(id).await.unwrap().light, Light::Ok);
+    app.raw_ledger().execute("UPDATE campaign SET stock = stock + 1, top = top + 1", ()).unwrap();
+    app.clock.advance(Duration::from_secs(1));
+    assert_eq!(
+        app.app.live(id).await.unwrap().light,
+        Light::Moving,
+        "once may be a moment between two looks"
+    );
+    app.clock.advance(Duration::from_secs(1));
+    assert_eq!(app.app.live(id).await.unwrap().light, Light::Broken);
 }

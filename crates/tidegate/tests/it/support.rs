@@ -219,6 +219,12 @@ impl TestApp {
         rusqlite::Connection::open(self.data_dir().join("ledger.db")).unwrap()
     }
 
+    /// The same with another setting.
+    pub(crate) async fn restart_with(mut self, variable: &str, value: &str) -> Self {
+        self.settings.insert(variable.into(), value.into());
+        self.restart().await
+    }
+
     /// Stops the server and starts another on the same data.
     pub(crate) async fn restart(self) -> Self {
         let Self { app, clock, directory, settings, opened, .. } = self;

@@ -211,3 +211,38 @@ async fn a_restart_forgets_nobody() {
     assert!(ahead.is_sorted() && *ahead.last().unwrap() >= 20, "in the same order: {ahead:?}");
     assert!(server.stop().await.unwrap());
 }
+
+#[tokio::test]
+async fn a_changed_rate_of_admission_holds_at_once_and_is_written_down() {
+    let mut app = TestApp::start().await;
+    let sale = room(&mut app, 100).await;
+    let mut buyers = app.buyers(6).await;
+    app.clock.advance(Duration::from_secs(60));
+    app.app.admit_all().await.unwrap();
+    for buyer in &mut buyers {
+        join(buyer, &sale).await;
+    }
+    app.app.admit_all().await.unwrap();
+    let path = format!("/v1/admin/sales/{sale}/admission");
+    let changed = json!({"admit_per_s": 5});
+    let changed = app.operator.expect(200, Method::POST, &path, Some(&changed)).await.unwrap();
+    assert_eq!(changed["protect"]["admit_per_s"], 5);
+    pass_time(&app, 1).await;
+    let mut admitted = 0;
+    for buyer in &mut buyers {
+        admitted += u32::from(place(buyer, &sale).await["state"] == "admitted");
+    }
+    assert_eq!(admitted, 5);
+    let events = app.operator.get(&format!("/v1/admin/events?sale_id={sale}")).await.unwrap().json();
+    let event =
+        events["data"].as_array().unwrap().iter().find(|event| event["kind"] == "sale.admission_changed");
+    assert_eq!(event.unwrap()["detail"], "2 -> 5", "{events}");
+
+    refused(&app.operator.post(&path, &json!({"admit_per_s": 0})).await.unwrap(), 422, "validation_failed");
+    let open = app.sale(5, 1).await;
+    let other =
+        app.operator.post(&format!("/v1/admin/sales/{open}/admission"), &json!({"admit_per_s": 5})).await;
+    refused(&other.unwrap(), 409, "no_queue");
+    app.step(&sale, "close").await;
+    refused(&app.operator.post(&path, &json!({"admit_per_s": 9})).await.unwrap(), 409, "wrong_state");
+}

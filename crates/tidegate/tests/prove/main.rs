@@ -9,6 +9,7 @@ mod million;
 #[path = "../it/support.rs"]
 #[expect(dead_code, reason = "shared with the shorter tests, which use all of it")]
 mod support;
+mod visitors;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn three_hundred_kills_lose_nothing_and_sell_nothing_twice() {

@@ -36,7 +36,7 @@ async fn publish(operator: &mut Client) -> String {
 
 /// Records a million orders of a million buyers, as the recorder would.
 async fn record(ledger: &SqlLedger) {
-    let campaign = ledger.campaigns("sale", true, Page::ALL).await.unwrap().remove(0).0;
+    let campaign = ledger.published("sale", Page::ALL).await.unwrap().remove(0).0;
     let now = Clock::System.now();
     let base = ledger.highest_id().await.unwrap();
     for batch in 0..ORDERS / BATCH {

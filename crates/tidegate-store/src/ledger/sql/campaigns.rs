@@ -137,21 +137,42 @@ impl SqlLedger {
         self.read(move |connection| by_id(connection, id)).await
     }
 
-    /// Sales or draws (`noun`), published ones only or all of them; newest first.
-    pub async fn campaigns(
+    /// Published sales or draws (`noun`), newest first.
+    pub async fn published(
         &self,
         noun: &'static str,
-        published: bool,
         page: Page,
     ) -> Result<Vec<(Campaign, Tally)>, LedgerError> {
         let sql_text =
-            "SELECT * FROM campaign WHERE id < ?1 AND kind = ?4 AND (?3 = 0 OR state IN ('live', 'paused', 'closed'))
+            "SELECT * FROM campaign WHERE id < ?1 AND kind = ?3 AND state IN ('live', 'paused', 'closed')
                         ORDER BY id DESC LIMIT ?2";
         self.scan(move |connection| {
             let before = page.before.map_or(i64::MAX, sql);
             connection
                 .prepare_cached(sql_text)?
-                .query_map(params![before, page.limit, published, noun], |row| {
+                .query_map(params![before, page.limit, noun], |row| {
+                    Ok((campaign(connection, row)?, tally(row)?))
+                })?
+                .collect()
+        })
+        .await
+    }
+
+    /// Sales or draws (`noun`) in this state, or all of them; newest first.
+    pub async fn campaigns_in(
+        &self,
+        noun: &'static str,
+        state: Option<CampaignState>,
+        page: Page,
+    ) -> Result<Vec<(Campaign, Tally)>, LedgerError> {
+        let sql_text =
+            "SELECT * FROM campaign WHERE id < ?1 AND kind = ?3 AND (CAST(?4 AS TEXT) IS NULL OR state = ?4)
+                        ORDER BY id DESC LIMIT ?2";
+        self.scan(move |connection| {
+            let (before, state) = (page.before.map_or(i64::MAX, sql), state.map(CampaignState::as_str));
+            connection
+                .prepare_cached(sql_text)?
+                .query_map(params![before, page.limit, noun, state], |row| {
                     Ok((campaign(connection, row)?, tally(row)?))
                 })?
                 .collect()
@@ -214,6 +235,31 @@ impl SqlLedger {
             write(tx, &after)?;
             announce(tx, &after, event_of(step), &by, now, reason.as_deref())?;
             Ok(Some(Ok(after)))
+        })
+        .await
+    }
+
+    /// From now on the waiting room lets so many in per second. A campaign that does not run, or has no waiting room, is
+    /// given back as it is; `None` if there is none.
+    pub async fn set_admission(
+        &self,
+        id: CampaignId,
+        per_s: u32,
+        by: Actor,
+        now: Moment,
+    ) -> Result<Option<Campaign>, LedgerError> {
+        self.write(move |tx| {
+            lock(tx, &[id])?;
+            let Some(mut campaign) = by_id(tx, id)? else { return Ok(None) };
+            let before = campaign.protect.admit_per_s.filter(|before| campaign.runs() && *before != per_s);
+            if let Some(before) = before {
+                campaign.protect.admit_per_s = Some(per_s);
+                campaign.updated_at = now;
+                write(tx, &campaign)?;
+                let detail = format!("{before} -> {per_s}");
+                announce(tx, &campaign, "admission_changed", &by, now, Some(&detail))?;
+            }
+            Ok(Some(campaign))
         })
         .await
     }

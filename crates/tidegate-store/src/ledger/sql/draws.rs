@@ -139,6 +139,26 @@ impl SqlLedger {
         .await
     }
 
+    /// A draw's codes, prize by prize.
+    pub async fn prize_codes(&self, draw: CampaignId) -> Result<Vec<Vec<String>>, LedgerError> {
+        self.scan(move |connection| {
+            let mut select = connection.prepare_cached(
+                "SELECT prize, code FROM prize_code WHERE campaign = ? ORDER BY prize, number",
+            )?;
+            let rows =
+                select.query_map([sql(draw.raw())], |row| Ok((row.get("prize")?, row.get("code")?)))?;
+            let mut codes: Vec<Vec<String>> = Vec::new();
+            for row in rows {
+                let (prize, code): (u32, String) = row?;
+                let at = usize::try_from(prize).unwrap_or(1).saturating_sub(1);
+                codes.resize(codes.len().max(at + 1), Vec::new());
+                codes[at].push(code);
+            }
+            Ok(codes)
+        })
+        .await
+    }
+
     /// How many of each prize were won.
     pub async fn prizes_taken(&self, draw: CampaignId) -> Result<Vec<u32>, LedgerError> {
         self.read(move |connection| taken(connection, draw)).await

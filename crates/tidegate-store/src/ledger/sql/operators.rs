@@ -150,7 +150,8 @@ fn change(tx: &Connection, account: i64, change: &OperatorChange) -> engine::Res
         OperatorChange::Totp(factor) => {
             let (secret, step) = factor.clone().unzip();
             tx.execute(
-                "UPDATE operator_account SET totp = ?2, totp_step = ?3 WHERE id = ?1",
+                "UPDATE operator_account SET totp = ?2,
+                     totp_step = CASE WHEN totp_step < ?3 THEN CAST(?3 AS BIGINT) ELSE totp_step END WHERE id = ?1",
                 params![account, secret, step.unwrap_or(0)],
             )?
         }
@@ -244,7 +245,7 @@ impl SqlLedger {
         self.write(move |tx| {
             let raw = sql(account.id.raw());
             let taken = tx.execute(
-                "UPDATE operator_account SET totp_step = CASE WHEN totp IS NULL THEN 0 ELSE CAST(?4 AS BIGINT) END
+                "UPDATE operator_account SET totp_step = CASE WHEN totp IS NULL THEN totp_step ELSE CAST(?4 AS BIGINT) END
                  WHERE id = ?1 AND password = ?2 AND disabled = 0 AND totp IS NOT DISTINCT FROM ?3
                  AND (totp IS NULL OR totp_step < ?4)",
                 params![raw, account.password, account.totp, step.unwrap_or(0)],

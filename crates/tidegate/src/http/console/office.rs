@@ -154,17 +154,10 @@ mod tests {
     use super::*;
     use crate::http::pages::language::Lang;
 
-    /// An admin's desk.
-    fn desk(lang: Lang) -> Desk {
-        let who = Some(crate::ops::operators::Operating::ADMIN_KEY);
-        let c = crate::http::pages::phrases::console::Console::of(lang);
-        Desk { lang, c, path: "/console/orders".into(), who, said: Some(Err("<why>".into())) }
-    }
-
     #[test]
     fn every_page_renders_whole_in_both_languages() {
         for lang in Lang::ALL {
-            for (name, page) in office_samples(&desk(lang)) {
+            for (name, page) in office_samples(&super::super::sample_desk(lang)) {
                 assert_eq!(page.matches("<h1>").count(), 1, "{name}");
                 assert!(page.contains("</html>") && !page.contains("{}"), "{name} is not whole: {page}");
                 assert!(!page.contains(" style=") && !page.contains("<b>"), "{name} is not safe: {page}");

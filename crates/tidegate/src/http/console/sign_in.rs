@@ -17,7 +17,7 @@ use super::{Desk, shown};
 
 #[derive(Template)]
 #[template(path = "console/sign_in.html")]
-struct SignInPage {
+pub(super) struct SignInPage {
     desk: Desk,
     by_key: bool,
     name: String,
@@ -95,4 +95,10 @@ pub(super) async fn sign_out(
         site.carry_out(async move { app.sign_out_operator(&token).await }).await?;
     }
     Ok(([(header::SET_COOKIE, console_cookie(None))], see("/console/sign-in")).into_response())
+}
+
+#[cfg(test)]
+pub(super) fn sample(desk: Desk, by_key: bool) -> SignInPage {
+    let wrong = Some(desk.c.wrong_login);
+    SignInPage { desk, by_key, name: "<script>alert(1)</script>".into(), wants_code: true, wrong }
 }

@@ -1,5 +1,7 @@
 //! A draw's page: the wheel or the cards, the prizes with their exact odds, what the draw is bound to, one's own plays.
 
+use std::time::Instant;
+
 use askama::Template;
 use axum::extract::State;
 use axum::http::HeaderMap;
@@ -13,6 +15,7 @@ use super::super::Site;
 use super::super::attempt::Attempt;
 use super::super::draw_shapes::hex;
 use super::super::input::{Asked, Id};
+use super::super::plays::count;
 use super::super::problem::Problem;
 use super::format::{When, odds};
 use super::forms::Form;
@@ -25,6 +28,7 @@ use super::{Page, Trouble, Visit, see, shown};
 use crate::chance;
 use crate::ops::App;
 use crate::ops::draws::DrawView;
+use crate::ops::plays::Played;
 
 #[derive(Template)]
 #[template(path = "draw.html")]
@@ -92,6 +96,7 @@ pub(super) async fn show(
 ) -> Result<Response, Trouble> {
     let (app, Visit { page, user }) = (&site.app, visit);
     let view = app.draw(id.campaign(), user).await?;
+    app.visited(id.campaign());
     let mine = match user {
         Some(user) => plays_here(app, page.w, user, id.campaign()).await?,
         None => Vec::new(),
@@ -194,20 +199,22 @@ pub(super) async fn play(
     form: Form,
 ) -> Response {
     let at = site.app.print(id);
-    match try_play(&site, id, &headers, &form).await {
-        Ok(play) => see(&format!("/plays/{play}")),
+    let started = Instant::now();
+    let outcome = try_play(&site, id, &headers, &form).await;
+    count(&site, id.campaign(), &outcome, started);
+    match outcome {
+        Ok(played) => see(&format!("/plays/{}", site.app.print(played.play.play.id))),
         Err(problem) if problem.code() == "unauthenticated" => see(&format!("/sign-in?next=/draws/{at}")),
         Err(problem) => see(&format!("/draws/{at}?said={}", problem.code())),
     }
 }
 
-async fn try_play(site: &Site, id: DrawId, headers: &HeaderMap, form: &Form) -> Result<String, Problem> {
+async fn try_play(site: &Site, id: DrawId, headers: &HeaderMap, form: &Form) -> Result<Played, Problem> {
     let app = &site.app;
     let draw = app.open_campaign(id.campaign(), app.now()).await?;
     let attempt = Attempt::admit(site, &draw, headers).await?;
     let seed: String =
         form.text("client_seed").chars().take(tidegate_core::limits::MAX_CLIENT_SEED).collect();
     let key = form.given("key").map(App::key);
-    let played = app.play(attempt.user, &draw, seed, key, form.given("pass")).await?;
-    Ok(app.print(played.play.play.id))
+    Ok(app.play(attempt.user, &draw, seed, key, form.given("pass")).await?)
 }

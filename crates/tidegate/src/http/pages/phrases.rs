@@ -1,5 +1,7 @@
 //! What pages say, in both languages side by side: a phrase that lacks one of them does not compile.
 
+pub(in crate::http) mod boards;
+pub(in crate::http) mod campaigns;
 pub(in crate::http) mod console;
 pub(in crate::http) mod happenings;
 pub(in crate::http) mod office;

@@ -1,5 +1,7 @@
 //! A sale's page: every state a view of its own, and what a buyer can do there without a script.
 
+use std::time::Instant;
+
 use askama::Template;
 use axum::extract::State;
 use axum::http::{HeaderMap, header};
@@ -11,6 +13,7 @@ use tidegate_store::ledger::Page as Rows;
 use super::super::Site;
 use super::super::attempt::Attempt;
 use super::super::input::{Asked, Id};
+use super::super::orders::count;
 use super::super::problem::Problem;
 use super::format::{Art, When, money};
 use super::forms::Form;
@@ -22,6 +25,7 @@ use super::{Page, Trouble, Visit, see, shown};
 use crate::chance;
 use crate::ops::App;
 use crate::ops::challenges::Task;
+use crate::ops::orders::Placed;
 use crate::ops::queue::{QueuePlace, QueueState};
 use crate::ops::sales::SaleView;
 
@@ -114,6 +118,7 @@ pub(super) async fn show(
 ) -> Result<Response, Trouble> {
     let (app, Visit { page, user }) = (&site.app, visit);
     let view = app.sale(id).await?;
+    app.visited(id);
     let w = page.w;
     let mut sale = of(app, page, &view)?;
     if view.phase == Phase::Live && view.left <= sale.stock / 10 {
@@ -236,13 +241,14 @@ pub(super) async fn buy(
     headers: HeaderMap,
     form: Form,
 ) -> Response {
+    let started = Instant::now();
     let outcome = try_buy(&site, id, &headers, &form).await;
-    let counted = outcome.as_ref().map_or_else(Problem::code, |_| "accepted");
-    site.app.metrics.order(counted);
-    answered(&site.app.print(id), outcome)
+    count(&site, id, &outcome, started);
+    let placed = outcome.map(|placed| format!("/orders/{}", site.app.print(placed.order.id)));
+    answered(&site.app.print(id), placed)
 }
 
-async fn try_buy(site: &Site, id: CampaignId, headers: &HeaderMap, form: &Form) -> Result<String, Problem> {
+async fn try_buy(site: &Site, id: CampaignId, headers: &HeaderMap, form: &Form) -> Result<Placed, Problem> {
     let app = &site.app;
     let sale = app.open_campaign(id, app.now()).await?;
     let attempt = Attempt::admit(site, &sale, headers).await?;
@@ -254,8 +260,7 @@ async fn try_buy(site: &Site, id: CampaignId, headers: &HeaderMap, form: &Form) 
         pass = Some(app.issue_pass(attempt.user, &sale, answer).await?.pass);
     }
     let key = form.given("key").map(App::key);
-    let placed = app.place(attempt.user, &sale, quantity, key, pass.as_deref()).await?;
-    Ok(format!("/orders/{}", app.print(placed.order.id)))
+    Ok(app.place(attempt.user, &sale, quantity, key, pass.as_deref()).await?)
 }
 
 /// Joins the waiting room, for whoever has no script.

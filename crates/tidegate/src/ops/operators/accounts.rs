@@ -142,14 +142,12 @@ impl App {
         let name = by.name.as_deref().ok_or(Rejection::NotFound)?;
         check_password(&password)?;
         let tries = self.operators.tries.of(name);
-        if let Some(tries) = &tries {
-            tries.take(self.now())?;
-        }
+        tries.take(self.now())?;
         let account = self.operator_account(name).await?;
         if !self.passwords.matches(current, Some(&account.password)).await? {
             return Err(Refusal::invalid("current", "is not the password you have now"));
         }
-        tries.inspect(|tries| tries.forget());
+        tries.forget();
         self.set_password(by, name, password).await
     }
 

@@ -157,3 +157,46 @@ impl App {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: Moment = Moment::from_millis(1_777_629_600_000);
+
+    fn key(last_used_at: Option<Moment>) -> ApiKey {
+        ApiKey {
+            id: ApiKeyId::from_raw(1),
+            name: "deploy".into(),
+            role: Role::Viewer,
+            created_at: NOW,
+            created_by: "operator".into(),
+            revoked_at: None,
+            last_used_at,
+        }
+    }
+
+    #[test]
+    fn a_key_that_was_revoked_while_it_was_looked_up_is_not_learnt() {
+        let keys = KnownKeys::default();
+        keys.learn([1; 32], key(None), 0);
+        assert!(keys.find(&[1; 32]).is_some());
+        keys.forget(&[1; 32]);
+        assert!(keys.find(&[1; 32]).is_none());
+        keys.learn([1; 32], key(None), 0);
+        assert!(keys.find(&[1; 32]).is_none(), "it was read before it was revoked");
+        keys.learn([1; 32], key(None), 1);
+        assert!(keys.find(&[1; 32]).is_some());
+    }
+
+    #[test]
+    fn uses_are_noted_once_a_minute() {
+        let keys = KnownKeys::default();
+        keys.learn([1; 32], key(None), 0);
+        let used = |seconds| {
+            let known = keys.find(&[1; 32]).unwrap();
+            keys.used(&[1; 32], &known, NOW + Duration::from_secs(seconds))
+        };
+        assert_eq!([0, 1, 59, 60, 61].map(used), [true, false, false, true, false]);
+    }
+}

@@ -3,6 +3,7 @@
 //! Counted in memory, by each node for itself. A try is taken before the password is looked at, so that many at once are
 //! counted, too.
 
+use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -29,8 +30,9 @@ impl Default for Tries {
 }
 
 impl Tries {
-    pub(super) fn of(&self, name: &str) -> Option<Arc<TriesOfOne>> {
-        self.0.get_or_insert_with(name, || Ok::<_, ()>(Arc::default())).ok()
+    pub(super) fn of(&self, name: &str) -> Arc<TriesOfOne> {
+        let made = self.0.get_or_insert_with(name, || Ok::<_, Infallible>(Arc::default()));
+        made.unwrap_or_else(|never| match never {})
     }
 }
 

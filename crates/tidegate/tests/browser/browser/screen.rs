@@ -81,6 +81,15 @@ impl Browser {
         Ok(())
     }
 
+    /// Whether pages may run scripts; stories still can.
+    pub(crate) async fn scripts(&self, allowed: bool) -> anyhow::Result<()> {
+        let disabled = json!({"value": !allowed});
+        self.devtools("Emulation.setScriptExecutionDisabled", disabled)
+            .await
+            .context("doing without scripts")?;
+        Ok(())
+    }
+
     /// A picture of the whole page in docs/screens, when `make screens` asks for them.
     pub(crate) async fn screenshot(&self, name: &str) -> anyhow::Result<()> {
         if std::env::var("TIDEGATE_SCREENS").is_ok_and(|wanted| wanted == "1") {

@@ -48,6 +48,7 @@ found_by_word! {
     paused "paused" "已暂停"
     resumed "resumed" "已恢复"
     restocked "restocked" "库存已调整"
+    admission_changed "lets people in at another pace" "放行速度已调整"
     closed "closed" "已结束"
     reopened "reopened" "已重新开放"
     paid "paid" "已付款"

@@ -7,6 +7,7 @@ phrases! {
     Shop;
     skip "Skip to the content" "跳到正文"
     menu "Main" "主导航"
+    account "Account" "账号"
     more "More" "更多"
     home "Home" "首页"
     my_orders "My orders" "我的订单"
@@ -168,7 +169,7 @@ phrases! {
     verify_this "Verify this draw" "验证本次抽奖"
     my_plays "My plays" "我的参与"
     seat "Seat {}" "席位 {}"
-    draw_sign_in "Then you can play." "登录后即可参与。"
+    sign_in_to_play "Sign in to play" "登录后参与"
     plays_left "You may play {} more times." "你还可以参与 {} 次。"
     own_seed "Add your own luck" "加入自己的随机数"
     own_seed_label "Your own seed" "你的种子"

@@ -1,0 +1,90 @@
+//! The report of a rehearsal as one page: no scripts, nothing to load, readable on any screen.
+
+use std::path::Path;
+
+use anyhow::Context;
+use askama::Template;
+
+use super::timeline::Timeline;
+use super::verdict::Report;
+use crate::charts::{self, Curve, Words};
+
+#[derive(Template)]
+#[template(path = "report.html")]
+struct Page<'a> {
+    report: &'a Report,
+    /// What must be zero, and is or is not.
+    promises: Vec<(&'static str, u64)>,
+    figures: Vec<(&'static str, String)>,
+    /// Every violation, and what went wrong besides.
+    violations: &'a [String],
+    /// `Orders` or `Plays`.
+    noun: &'static str,
+    rates: String,
+    latency: String,
+    told: String,
+}
+
+/// Begins the page's file: whoever cannot have one is told before the rehearsal, not after it.
+pub(super) fn begin(path: &Path) -> anyhow::Result<()> {
+    put(path, "")
+}
+
+pub(super) fn write(path: &Path, report: &Report, timeline: &Timeline) -> anyhow::Result<()> {
+    put(path, &render(report, timeline)?)
+}
+
+fn put(path: &Path, page: &str) -> anyhow::Result<()> {
+    std::fs::write(path, page).with_context(|| format!("the report cannot be written to {}", path.display()))
+}
+
+fn render(report: &Report, timeline: &Timeline) -> anyhow::Result<String> {
+    let (attempts, accepted) = (timeline.attempts_per_s(), timeline.accepted_per_s());
+    let (half, most) = (timeline.latency(500), timeline.latency(990));
+    let words = |label, y| Words { label, x: "since the start", y };
+    let page = Page {
+        report,
+        promises: vec![
+            ("oversold", report.oversold),
+            ("undersold", report.undersold),
+            ("lost", report.lost),
+            ("unannounced", report.unannounced),
+            ("limits broken", report.limit_broken),
+            ("without a clear answer", report.errors),
+        ],
+        figures: figures(report),
+        violations: &report.violations,
+        noun: if report.draw.is_some() { "Plays" } else { "Orders" },
+        rates: charts::rates(
+            Curve { name: "attempts", points: &attempts },
+            Curve { name: "accepted", points: &accepted },
+            &words("Attempts and accepted attempts per second", "per second"),
+        ),
+        latency: charts::latency(
+            Curve { name: "half within", points: &half },
+            Curve { name: "99 % within", points: &most },
+            &words("Within how many milliseconds attempts were answered", "milliseconds"),
+        ),
+        told: charts::sell_through(
+            &timeline.told(),
+            &words("How many buyers were told of theirs, over time", "told"),
+        ),
+    };
+    Ok(page.render()?)
+}
+
+/// What is neither good nor bad.
+fn figures(report: &Report) -> Vec<(&'static str, String)> {
+    vec![
+        ("units", report.stock.to_string()),
+        ("buyers", report.buyers.to_string()),
+        ("attempts", report.attempts.to_string()),
+        ("accepted", report.accepted.to_string()),
+        ("units sold", report.sold.to_string()),
+        ("attempts/s", format!("{:.0}", report.rps)),
+        ("half within", format!("{:.2} ms", report.p50_ms)),
+        ("99 % within", format!("{:.2} ms", report.p99_ms)),
+        ("all within", format!("{:.2} ms", report.max_ms)),
+        ("took", format!("{:.2} s", report.elapsed_s)),
+    ]
+}

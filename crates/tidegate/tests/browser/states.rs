@@ -1,0 +1,113 @@
+//! Every state a buyer can find a sale or an order in, looked at: on a phone and on a desk, in the light and in the dark.
+
+use anyhow::Context;
+use hyper::Method;
+use serde_json::json;
+
+use crate::Story;
+use crate::browser::{Browser, Device};
+use crate::people::{in_seconds, is_sound, sale, signed_in, terms, with};
+use crate::site::Site;
+
+/// Looks at a page: it must be sound in both lights; a picture is taken of it.
+async fn look(browser: &Browser, path: &str, words: &str, name: &str) -> anyhow::Result<()> {
+    browser.goto(path).await?;
+    browser.see(words).await?;
+    is_sound(browser).await.with_context(|| name.to_owned())?;
+    browser.screenshot(name).await?;
+    browser.dark(true).await?;
+    is_sound(browser).await.with_context(|| format!("{name} in the dark"))?;
+    browser.dark(false).await
+}
+
+#[tokio::test]
+async fn a_sale_shows_each_of_its_states() -> Story {
+    let site = Site::start().await?;
+    let ahead = json!({"starts_at": in_seconds(3600), "ends_at": in_seconds(7200)});
+    let upcoming = sale(&site, "Walnut stool", with(terms(10), ahead.clone())).await?;
+    let open = sale(&site, "Walnut bench", terms(10)).await?;
+    let paused = sale(&site, "Walnut table", terms(10)).await?;
+    site.admin(Method::POST, &format!("/v1/admin/sales/{paused}/pause"), None).await?;
+    let ended = sale(&site, "Walnut bowl", terms(10)).await?;
+    site.admin(Method::POST, &format!("/v1/admin/sales/{ended}/close"), None).await?;
+    let image = json!({"protect": {"challenge": "image"}});
+    let pictured = sale(&site, "Walnut frame", with(terms(10), image)).await?;
+    let room = with(ahead, json!({"protect": {"admit_per_s": 10}}));
+    let waiting = sale(&site, "Walnut chest", with(terms(10), room)).await?;
+
+    let browser = Browser::open(&site, Device::Phone, "en").await?;
+    look(&browser, &format!("/sales/{open}"), "Sign in to buy", "sale-sign-in").await?;
+    signed_in(&browser).await?;
+    look(&browser, &format!("/sales/{upcoming}"), "Starts in", "sale-upcoming").await?;
+    look(&browser, &format!("/sales/{open}"), "Buy now", "sale-ready").await?;
+    look(&browser, &format!("/sales/{paused}"), "This goes on in a moment", "sale-paused").await?;
+    look(&browser, &format!("/sales/{ended}"), "Thank you for coming", "sale-ended").await?;
+    look(&browser, &format!("/sales/{pictured}"), "What does the picture show?", "sale-picture").await?;
+    browser.goto(&format!("/sales/{waiting}")).await?;
+    browser.click_text("Join the line").await?;
+    browser.see("The order is drawn at the start").await?;
+    browser.screenshot("sale-queued-before-start").await?;
+    is_sound(&browser).await?;
+    browser.goto(&format!("/sales/{open}")).await?;
+    browser.offline(true).await?;
+    browser.see("You are offline").await?;
+    browser.screenshot("sale-offline").await?;
+    browser.offline(false).await?;
+    browser.see("Buy now").await?;
+    browser.errors().await?;
+    browser.click_text("Buy now").await?;
+    browser.see("You got it").await?;
+    look(&browser, &format!("/sales/{open}"), "You have yours", "sale-limit").await?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_order_shows_each_of_its_states() -> Story {
+    let site = Site::start().await?;
+    let short = json!({"pay_within_s": 2, "per_user_limit": 10});
+    let (hasty, calm) =
+        (sale(&site, "Blue cup", with(terms(10), short)).await?, json!({"per_user_limit": 10}));
+    let calm = sale(&site, "Green cup", with(terms(10), calm)).await?;
+    let browser = Browser::open(&site, Device::Desktop, "en").await?;
+    signed_in(&browser).await?;
+    browser.goto(&format!("/sales/{hasty}")).await?;
+    browser.click_text("Buy now").await?;
+    browser.see("The time was up").await?;
+    let expired = browser.path().await?;
+    look(&browser, &expired, "The time was up", "order-expired").await?;
+    browser.goto(&format!("/sales/{calm}")).await?;
+    browser.click_text("Buy now").await?;
+    browser.see("You got it").await?;
+    let cancelled = browser.path().await?;
+    look(&browser, &cancelled, "You got it", "order-to-pay-desktop").await?;
+    browser.click_text("Cancel the order").await?;
+    browser.click_text("Yes, cancel it").await?;
+    look(&browser, &cancelled, "The units went back to the sale.", "order-cancelled").await?;
+    browser.goto(&format!("/sales/{calm}")).await?;
+    browser.click_text("Buy now").await?;
+    browser.click_text("Pay ¥199.00").await?;
+    browser.see("Paid. It is yours.").await?;
+    let paid = browser.path().await?;
+    let order = paid.rsplit('/').next().context("no order")?;
+    site.admin(Method::POST, &format!("/v1/admin/orders/{order}/refund"), None).await?;
+    look(&browser, &paid, "Your money is on its way back", "order-refunded").await?;
+    browser.goto("/nowhere").await?;
+    browser.see("There is nothing here").await?;
+    browser.axe().await?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_sale_opens_by_itself_at_its_second() -> Story {
+    let site = Site::start().await?;
+    let soon = json!({"starts_at": in_seconds(4), "protect": {"challenge": "pow", "pow_difficulty": 2}});
+    let id = sale(&site, "Silver ladle", with(terms(3), soon)).await?;
+    let browser = Browser::open(&site, Device::Desktop, "en").await?;
+    signed_in(&browser).await?;
+    browser.goto(&format!("/sales/{id}")).await?;
+    browser.see("Starts in").await?;
+    browser.see("It is on").await?;
+    browser.click_text("Buy now").await?;
+    browser.see("You got it").await?;
+    Ok(())
+}
