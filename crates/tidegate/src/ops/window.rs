@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use parking_lot::RwLock;
 use quick_cache::sync::Cache;
 use tidegate_core::CampaignId;
-use tidegate_store::ledger::{Ledger, Page, Tally};
+use tidegate_store::ledger::{Page, Tally};
 use tokio::sync::Mutex;
 
 use super::draws::DrawView;

@@ -91,8 +91,9 @@ pub(super) struct PlayPage {
     pub(super) page: Page,
     pub(super) draw_id: String,
     pub(super) play: Row,
-    /// Why there is no win to show yet.
+    /// There is no outcome yet; or there will be none.
     pub(super) queued: bool,
+    pub(super) rejected: bool,
     pub(super) commitment: String,
     pub(super) client_seed: String,
     pub(super) number: Option<u64>,
@@ -174,6 +175,7 @@ async fn play_page(site: &Site, page: Page, user: UserId, id: PlayId) -> Result<
         draw_id: site.app.print(view.play.campaign.as_draw()),
         play: row(&site.app, page.w, &view),
         queued: view.play.state == PlayState::Queued,
+        rejected: view.play.state == PlayState::Rejected,
         commitment: hex(&view.commitment),
         client_seed: view.play.client_seed.clone(),
         number: view.play.place.map(|(number, _)| number),

@@ -12,6 +12,7 @@ use super::language::Lang;
 use super::orders::{OrderPage, OrdersPage, Row as OrderRow, Step, state_word};
 use super::phrases::shop::Shop;
 use super::plays::{Address, PlayPage, PlaysPage, Row as PlayRow};
+use super::refusals::sentences;
 use super::sale::{Mine, Place, SalePage};
 use super::sale_views::View;
 use super::sign_in::SignInPage;
@@ -80,6 +81,7 @@ fn sale(lang: Lang, view: View, challenge: &'static str) -> String {
         key: "key".into(),
         picture: Some(("c".into(), "data:image/png;base64,".into())),
         said: Some(page.w.said_sold_out),
+        sentences: sentences(page.w),
         shuffle: Some("00".into()),
         page,
     }
@@ -151,6 +153,7 @@ fn draw(lang: Lang, view: &'static str, wheel: bool) -> String {
         mine: vec![play_row(w)],
         key: "key".into(),
         said: Some(w.said_paused),
+        sentences: sentences(w),
         page,
     }
     .render()
@@ -184,6 +187,7 @@ fn play(lang: Lang, queued: bool) -> String {
         draw_id: "5".into(),
         play: play_row(page.w),
         queued,
+        rejected: false,
         commitment: "00".into(),
         client_seed: NASTY.into(),
         number: Some(1),
