@@ -154,7 +154,7 @@ if (current() === "queued") stand();
 if (signedIn) keepSession(() => acting || show("sign_in"));
 
 // How often to look: often only where something may come back; before the start the clock is enough.
-const pause = () => ({ for_now: 3_000, paused: 3_000, sold_out: 5_000, queued: 10_000 })[current()] ?? 10_000;
+const pause = () => ({ for_now: 3_000, paused: 3_000, upcoming: 20_000 })[current()] ?? 6_000;
 (async () => {
   while (current() !== "ended") {
     await sleep(pause() * (1 + Math.random() / 2));

@@ -86,6 +86,7 @@ impl Page {
     }
 
     /// Where one of our files is.
+    #[expect(clippy::unused_self, reason = "templates have the page at hand")]
     pub(super) fn asset(&self, name: &str) -> String {
         assets::address(name)
     }

@@ -34,7 +34,7 @@ async fn a_draw_is_played_and_verified() -> Story {
     browser.screenshot("draw").await?;
     browser.click_text("Add your own luck").await?;
     browser.fill("[name=client_seed]", "my lucky day").await?;
-    browser.click_text("Play").await?;
+    browser.click("[data-play] button").await?;
     browser.see("You won").await?;
     browser.screenshot("draw-won").await?;
     is_sound(&browser).await?;
@@ -47,7 +47,7 @@ async fn a_draw_is_played_and_verified() -> Story {
     site.admin(Method::POST, &format!("/v1/admin/draws/{id}/close"), None).await?;
     browser.reload().await?;
     browser.see("It holds").await?;
-    browser.see("all 1 plays follow from it").await?;
+    browser.see("Plays dealt again: 1").await?;
     is_sound(&browser).await?;
     browser.screenshot("verify").await?;
     browser.goto(&format!("/draws/{id}")).await?;
@@ -67,7 +67,7 @@ async fn goods_are_sent_where_the_winner_says() -> Story {
     browser.click_text("Midsummer wheel").await?;
     browser.screenshot("draw-cards").await?;
     is_sound(&browser).await?;
-    browser.click_text("Play").await?;
+    browser.click("[data-card]").await?;
     browser.click_text("See your prize").await?;
     browser.see("Needs your address").await?;
     browser.fill("#name", "Li Lei").await?;

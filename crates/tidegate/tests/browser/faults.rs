@@ -50,6 +50,24 @@ async fn a_buyer_in_line_keeps_their_place_over_a_restart() -> Story {
 }
 
 #[tokio::test]
+async fn a_network_that_goes_and_comes_costs_nobody_their_place() -> Story {
+    let site = Site::start().await?;
+    let room = json!({"protect": {"admit_per_s": 1}, "starts_at": in_seconds(5)});
+    let id = sale(&site, "Patient tortoise", with(terms(5), room)).await?;
+    let browser = Browser::open(&site, Device::Phone, "en").await?;
+    signed_in(&browser).await?;
+    browser.goto(&format!("/sales/{id}")).await?;
+    browser.click_text("Join the line").await?;
+    browser.see("You are in line").await?;
+    browser.screenshot("sale-queued").await?;
+    browser.offline(true).await?;
+    browser.see("You are offline").await?;
+    browser.offline(false).await?;
+    browser.see("It is your turn").await?;
+    Ok(())
+}
+
+#[tokio::test]
 async fn an_order_page_hears_of_its_payment_after_a_restart() -> Story {
     let mut site = Site::start().await?;
     let id = sale(&site, "Copper pan", terms(3)).await?;

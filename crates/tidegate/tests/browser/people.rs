@@ -11,9 +11,8 @@ use crate::site::Site;
 
 /// Seconds from now, as the API writes times.
 pub(crate) fn in_seconds(seconds: i64) -> String {
-    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_millis();
-    let millis = i64::try_from(now).unwrap() + seconds * 1000;
-    tidegate_core::Moment::from_millis(millis).to_string()
+    let now = tidegate::clock::Clock::System.now();
+    tidegate_core::Moment::from_millis(now.millis() + seconds * 1000).to_string()
 }
 
 /// A sale's terms, to be changed by `with`.

@@ -1,5 +1,7 @@
 //! Buying, as a person does it: with a new account, in a race, and when it sells out before one's eyes.
 
+use std::time::Duration;
+
 use hyper::Method;
 use serde_json::json;
 
@@ -60,7 +62,8 @@ async fn two_browsers_race_for_the_last_unit_and_each_sees_the_truth() -> Story 
         browser.see("It is on").await?;
     }
     let (first, second) = tokio::join!(one.click_text("Buy now"), other.click_text("Buy now"));
-    (first?, second?);
+    first?;
+    second?;
     let mut outcomes = Vec::new();
     for browser in [&one, &other] {
         let either =
@@ -84,7 +87,7 @@ async fn two_browsers_race_for_the_last_unit_and_each_sees_the_truth() -> Story 
 async fn a_sale_sells_out_while_the_page_is_open_and_what_comes_back_is_shown() -> Story {
     let site = Site::start().await?;
     let id = sale(&site, "Paper lantern", terms(2)).await?;
-    let browser = Browser::open(&site, Device::Desktop, "en").await?;
+    let browser = Browser::open(&site, Device::Desktop, "en").await?.patient_for(Duration::from_secs(20));
     signed_in(&browser).await?;
     browser.goto(&format!("/sales/{id}")).await?;
     browser.see("2 left").await?;
@@ -92,12 +95,12 @@ async fn a_sale_sells_out_while_the_page_is_open_and_what_comes_back_is_shown() 
     let first = order(&site, &tokens[0], &id).await?;
     let second = order(&site, &tokens[1], &id).await?;
     browser.see("Sold out for now").await?;
-    browser.see("2 are in orders that are not paid yet").await?;
+    browser.see("In unpaid orders: 2").await?;
     browser.screenshot("sale-sold-out-for-now").await?;
     is_sound(&browser).await?;
     let cancel = format!("/v1/orders/{first}/cancel");
     site.as_buyer(&tokens[0], Method::POST, &cancel, None).await?;
-    browser.see("have come back").await?;
+    browser.see("are available again").await?;
     browser.screenshot("sale-returned").await?;
     is_sound(&browser).await?;
     let third = order(&site, &tokens[0], &id).await?;

@@ -111,3 +111,67 @@ async fn a_sale_opens_by_itself_at_its_second() -> Story {
     browser.see("You got it").await?;
     Ok(())
 }
+
+#[tokio::test]
+async fn a_wrong_picture_and_too_great_a_wish_are_said() -> Story {
+    let site = Site::start().await?;
+    let image = json!({"protect": {"challenge": "image"}});
+    let pictured = sale(&site, "Walnut frame", with(terms(10), image)).await?;
+    let few = sale(&site, "Walnut clock", with(terms(5), json!({"per_user_limit": 2}))).await?;
+    let browser = Browser::open(&site, Device::Desktop, "en").await?;
+    signed_in(&browser).await?;
+    browser.goto(&format!("/sales/{pictured}")).await?;
+    browser.see("What does the picture show?").await?;
+    browser.fill("section[data-view=ready] [name=answer]", "WRONG").await?;
+    browser.click_text("Buy now").await?;
+    browser.see("That was not right").await?;
+    browser.see("What does the picture show?").await?;
+    browser.goto(&format!("/sales/{few}")).await?;
+    browser.click_text("Buy now").await?;
+    browser.see("You got it").await?;
+    browser.goto(&format!("/sales/{few}")).await?;
+    browser.eval("document.querySelector('section[data-view=ready] [name=quantity]').value = 2").await?;
+    browser
+        .eval("document.querySelector('section[data-view=ready] [name=quantity]').type = 'hidden'")
+        .await?;
+    browser.click_text("Buy now").await?;
+    browser.see("more than one person may have").await?;
+    browser.see("It is on").await?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_wrong_clock_keeps_nobody_from_buying() -> Story {
+    let site = Site::start().await?;
+    let protect = json!({"protect": {"challenge": "pow", "pow_difficulty": 2}});
+    let id = sale(&site, "Fast clock", with(terms(5), protect)).await?;
+    let browser = Browser::open(&site, Device::Desktop, "en").await?;
+    signed_in(&browser).await?;
+    browser.clock_ahead_by(600).await?;
+    browser.goto(&format!("/sales/{id}")).await?;
+    browser.see("You are ready").await?;
+    browser.click_text("Buy now").await?;
+    browser.see("You got it").await?;
+    browser.see("14:").await?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn whoever_was_signed_out_meanwhile_is_asked_to_sign_in() -> Story {
+    let site = Site::start().await?;
+    let protect = json!({"protect": {"challenge": "pow", "pow_difficulty": 2}});
+    let id = sale(&site, "Quiet bell", with(terms(5), protect)).await?;
+    let browser = Browser::open(&site, Device::Desktop, "en").await?;
+    signed_in(&browser).await?;
+    browser.goto(&format!("/sales/{id}")).await?;
+    browser.see("You are ready").await?;
+    browser
+        .eval(
+            "sessionStorage.clear(); return fetch('/v1/auth/logout', {method: 'POST'}).then((r) => r.status)",
+        )
+        .await?;
+    browser.click_text("Buy now").await?;
+    browser.see("Phone number").await?;
+    assert_eq!(browser.path().await?, format!("/sign-in?next=/sales/{id}"));
+    Ok(())
+}

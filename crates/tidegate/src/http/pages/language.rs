@@ -86,8 +86,7 @@ fn preferred(accepted: &str) -> Option<Lang> {
         let mut pieces = part.trim().split(';');
         let tag = pieces.next().unwrap_or("").to_ascii_lowercase();
         let Some(lang) = Lang::parse(tag.split('-').next().unwrap_or("")) else { continue };
-        let weight =
-            pieces.filter_map(|piece| piece.trim().strip_prefix("q=")?.parse().ok()).next().unwrap_or(1.0);
+        let weight = pieces.find_map(|piece| piece.trim().strip_prefix("q=")?.parse().ok()).unwrap_or(1.0);
         if weight > 0.0 && best.is_none_or(|(_, greatest)| weight > greatest) {
             best = Some((lang, weight));
         }

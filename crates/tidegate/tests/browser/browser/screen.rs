@@ -81,6 +81,17 @@ impl Browser {
         Ok(())
     }
 
+    /// From the next page on its clock is so many seconds ahead.
+    pub(crate) async fn clock_ahead_by(&self, seconds: u32) -> anyhow::Result<()> {
+        let source = format!(
+            "(() => {{ const right = Date.now, origin = performance.timeOrigin;
+                Date.now = () => right() + {seconds}000;
+                Object.defineProperty(performance, 'timeOrigin', {{ get: () => origin + {seconds}000 }}); }})()"
+        );
+        self.devtools("Page.addScriptToEvaluateOnNewDocument", json!({"source": source})).await?;
+        Ok(())
+    }
+
     /// Whether pages may run scripts; stories still can.
     pub(crate) async fn scripts(&self, allowed: bool) -> anyhow::Result<()> {
         let disabled = json!({"value": !allowed});

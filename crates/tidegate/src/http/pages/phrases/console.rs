@@ -6,7 +6,7 @@ phrases! {
     /// The console's frame and sign-in.
     Console;
     skip "Skip to the content" "跳到正文"
-    console "Console" "控制台"
+    here "Console" "控制台"
     menu "Console" "控制台导航"
     overview "Overview" "总览"
     sales "Sales" "抢购"
