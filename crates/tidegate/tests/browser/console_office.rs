@@ -95,7 +95,6 @@ async fn as_it_is_sound(browser: &Browser, name: &str) -> anyhow::Result<()> {
     browser.axe().await?;
     browser.dark(true).await?;
     browser.axe().await?;
-    browser.screenshot(&format!("console-{name}-dark")).await?;
     browser.dark(false).await?;
     browser.no_sideways_scroll().await?;
     let errors = browser.errors().await?;

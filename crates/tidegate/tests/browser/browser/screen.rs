@@ -4,6 +4,8 @@ use std::path::Path;
 use std::sync::atomic::Ordering::Relaxed;
 
 use anyhow::Context;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use serde_json::json;
 
 use super::Browser;
@@ -106,18 +108,32 @@ impl Browser {
         if std::env::var("TIDEGATE_SCREENS").is_ok_and(|wanted| wanted == "1") {
             let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/screens");
             std::fs::create_dir_all(&directory)?;
-            std::fs::write(directory.join(format!("{name}.png")), self.picture().await?)?;
+            std::fs::write(directory.join(format!("{name}.webp")), self.small_picture().await?)?;
         }
         Ok(())
     }
 
     /// The whole page as a PNG.
     pub(crate) async fn picture(&self) -> anyhow::Result<Vec<u8>> {
-        let height = self.eval("return document.documentElement.scrollHeight").await?;
-        let height = u32::try_from(height.as_u64().unwrap_or(0)).unwrap_or(TALLEST);
-        self.resize(height.clamp(self.device.height(), TALLEST)).await?;
+        self.stretch().await?;
         let picture = self.client.screenshot().await.context("taking a picture");
         self.resize(self.device.height()).await?;
         picture
+    }
+
+    /// The whole page, small enough to be kept in the repository.
+    async fn small_picture(&self) -> anyhow::Result<Vec<u8>> {
+        self.stretch().await?;
+        let picture = self.devtools("Page.captureScreenshot", json!({"format": "webp", "quality": 80})).await;
+        self.resize(self.device.height()).await?;
+        let picture = picture.context("taking a picture")?;
+        Ok(STANDARD.decode(picture["data"].as_str().context("no picture")?)?)
+    }
+
+    /// Makes the window as high as its page.
+    async fn stretch(&self) -> anyhow::Result<()> {
+        let height = self.eval("return document.documentElement.scrollHeight").await?;
+        let height = u32::try_from(height.as_u64().unwrap_or(0)).unwrap_or(TALLEST);
+        self.resize(height.clamp(self.device.height(), TALLEST)).await
     }
 }
