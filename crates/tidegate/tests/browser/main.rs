@@ -12,6 +12,7 @@ mod faults;
 mod harness;
 mod home;
 mod people;
+mod rush;
 mod shop;
 mod site;
 mod states;
