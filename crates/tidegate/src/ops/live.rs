@@ -89,11 +89,17 @@ impl Live {
 
     /// What is kept of a campaign from now on; `None` where there are too many. The sampler makes room each second.
     fn take_up(&self, id: CampaignId) -> Option<Arc<Watched>> {
-        let mut campaigns = self.campaigns.write();
-        if campaigns.len() >= MOST_IN_ORDER + MOST_CLOSED && !campaigns.contains_key(&id) {
-            return None;
+        {
+            // A crowd that finds no room does not wait for each other to find none.
+            let campaigns = self.campaigns.read();
+            if let Some(watched) = campaigns.get(&id) {
+                return Some(watched.clone());
+            }
+            if campaigns.len() >= MOST_IN_ORDER + MOST_CLOSED {
+                return None;
+            }
         }
-        Some(campaigns.entry(id).or_insert_with(Watched::new).clone())
+        Some(self.campaigns.write().entry(id).or_insert_with(Watched::new).clone())
     }
 
     fn shown(&self, id: CampaignId) -> Arc<tokio::sync::Mutex<Shown>> {

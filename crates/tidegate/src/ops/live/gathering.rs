@@ -31,12 +31,10 @@ struct Gathered {
     second: i64,
 }
 
-impl Gathered {
-    /// Whether they answer who asked at that moment. Whoever waited while they were gathered takes them, however long that
-    /// took: else all who wait would gather one after the other.
-    fn answers(&self, asked: Instant, second: i64) -> bool {
-        self.done >= asked || (self.done.elapsed() < FRESH_FOR && self.second == second)
-    }
+/// Whether figures answer who asked at that moment, `second` being the one of the day's clock now. Whoever waited while they
+/// were gathered takes them, however long that took: else all who wait would gather one after the other.
+fn answers(of: i64, done: Instant, asked: Instant, second: i64) -> bool {
+    done >= asked || (asked.duration_since(done) < FRESH_FOR && of == second)
 }
 
 impl App {
@@ -55,7 +53,8 @@ impl App {
         let shown = self.live.shown(id);
         let mut shown = shown.lock().await;
         let second = self.now().millis().div_euclid(1000);
-        if let Some(last) = shown.last.as_ref().filter(|last| last.answers(asked, second)) {
+        if let Some(last) = shown.last.as_ref().filter(|last| answers(last.second, last.done, asked, second))
+        {
             return Ok(last.figures.clone());
         }
         // One of which nothing is kept is shown all the same, without a past.
@@ -144,6 +143,15 @@ fn judged(drift: Option<i64>, differed: &mut i64) -> Light {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn whoever_waited_for_figures_takes_them() {
+        let (asked, second) = (Instant::now(), Duration::from_secs(1));
+        assert!(answers(7, asked + 3 * second, asked, 10), "they came while one waited");
+        assert!(answers(7, asked, asked + second / 2, 7), "they are fresh");
+        assert!(!answers(7, asked, asked + second, 7), "they are not");
+        assert!(!answers(7, asked, asked + second / 2, 3), "the clock was set back");
+    }
 
     #[test]
     fn only_two_looks_in_a_row_that_differ_alike_are_a_fault() {
