@@ -176,7 +176,7 @@ impl App {
             let is_news = taken.wrong();
             // Names that nobody has are not written down: there is no end to them.
             if let Some(account) = account.filter(|_| is_news) {
-                self.tell_refused(&account, "operator.sign_in_refused", &place).await;
+                self.tell_refused(&account, "operator.sign_in_refused", &place);
             }
             return Err(WRONG_SIGN_IN);
         }
@@ -211,7 +211,7 @@ impl App {
             return Ok(session);
         }
         if taken.wrong() {
-            self.tell_refused(&account, "operator.code_refused", place).await;
+            self.tell_refused(&account, "operator.code_refused", place);
         }
         Err(WRONG_SIGN_IN)
     }

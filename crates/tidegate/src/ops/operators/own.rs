@@ -56,7 +56,7 @@ impl App {
         let account = self.operator_account(name).await?;
         if !self.operators.passwords.matches(current, Some(&account.password)).await? {
             if taken.wrong() {
-                self.tell_refused(&account, "operator.sign_in_refused", PLACE).await;
+                self.tell_refused(&account, "operator.sign_in_refused", PLACE);
             }
             return Err(wrong_password());
         }
@@ -81,16 +81,21 @@ impl App {
             return Ok(());
         }
         if taken.wrong() {
-            self.tell_refused(&account, "operator.code_refused", PLACE).await;
+            self.tell_refused(&account, "operator.code_refused", PLACE);
         }
         Err(Refusal::invalid("current_code", "is not what your second factor shows now, or was used before"))
     }
 
-    /// Writes into the log that somebody was not let in, as far as that can be written now.
-    pub(super) async fn tell_refused(&self, account: &OperatorAccount, kind: &'static str, place: &str) {
+    /// Writes into the log that somebody was not let in, as far as that can be written now. Nobody waits for it: how long a
+    /// refusal takes would tell whether there is somebody of that name.
+    pub(super) fn tell_refused(&self, account: &OperatorAccount, kind: &'static str, place: &str) {
+        let (ledger, id, now) = (self.ledger.clone(), account.id, self.now());
         let detail = format!("{}, {place}", account.name);
-        let told = self.ledger.tell_refused(account.id, kind, detail, self.now()).await;
-        let _ = told.inspect_err(|error| tracing::warn!(%error, kind, "a refusal could not be logged"));
+        tokio::spawn(async move {
+            if let Err(error) = ledger.tell_refused(id, kind, detail, now).await {
+                tracing::warn!(%error, kind, "a refusal could not be logged");
+            }
+        });
     }
 }
 
