@@ -10,8 +10,8 @@ use tidegate_core::{ApiKeyId, Moment, OperatorId, Role, WebhookId};
 use tidegate_servers::Postgres;
 use tidegate_store::conformance::NOW;
 use tidegate_store::ledger::sql::{
-    ApiKey, Made, OpenedBy, OperatorAccount, OperatorChange, PostgresOptions, SqlLedger, SqliteOptions,
-    Unobserved, Webhook,
+    ApiKey, Made, NewConsole, OpenedBy, OperatorAccount, OperatorChange, PostgresOptions, SqlLedger,
+    SqliteOptions, Unobserved, Webhook,
 };
 use tidegate_store::ledger::{Actor, Page};
 
@@ -42,6 +42,10 @@ fn lin() -> OperatorAccount {
     }
 }
 
+fn new_console(token: u8) -> NewConsole {
+    NewConsole { token: [token; 32], opened_at: NOW, expires_at: NOW + LATER, instead_of: None }
+}
+
 fn key(id: u64, name: &str) -> ApiKey {
     ApiKey {
         id: ApiKeyId::from_raw(id),
@@ -66,35 +70,56 @@ async fn accounts_and_consoles(ledger: &SqlLedger) {
     assert_eq!(ledger.create_operator(twin.clone(), 2, ADMIN, None).await.unwrap(), Made::NameTaken);
     assert_eq!(ledger.create_operator(twin, 1, ADMIN, None).await.unwrap(), Made::TooMany);
     let open = async |token: u8, account: &OperatorAccount, step| {
-        ledger.open_console([token; 32], account.clone(), step, ends, NOW).await.unwrap()
+        ledger.open_console(new_console(token), account.clone(), step).await.unwrap()
     };
-    let change =
-        async |change| ledger.change_operator("lin".into(), vec![change], ADMIN, NOW).await.unwrap().unwrap();
+    let change_from = async |console, change| {
+        ledger.change_operator("lin".into(), vec![change], console, ADMIN, NOW).await.unwrap().unwrap()
+    };
+    let change = async |change| change_from(None, change).await;
     let seen = async |token: u8| ledger.console([token; 32]).await.unwrap();
     assert!(open(1, &lin(), None).await);
     let promoted = change(OperatorChange::Role(Role::Operator)).await;
     let expected = OpenedBy::Operator { name: "lin".into(), role: Role::Operator };
     assert_eq!(seen(1).await.unwrap().opened_by, expected, "a console is worth what its operator is now");
 
-    let factored = change(OperatorChange::Totp(Some((vec![7; 20], 100)))).await;
+    assert!(open(8, &promoted, None).await);
+    let factored = change_from(Some([1; 32]), OperatorChange::Totp(Some((vec![7; 20], 100)))).await;
+    assert!(seen(1).await.is_some(), "whoever puts a factor in force goes on");
+    assert_eq!(seen(8).await, None, "all others have to show its code");
     assert!(!open(2, &promoted, None).await, "the factor came while the password was being looked at");
     assert!(!open(2, &factored, Some(100)).await, "the code that proved the factor was taken with it");
     assert!(open(2, &factored, Some(101)).await);
     assert!(!open(3, &factored, Some(101)).await, "a code is taken once");
     assert!(!open(3, &factored, Some(100)).await, "nor is an earlier one");
 
+    assert!(!ledger.take_code(factored.clone(), 101).await.unwrap());
+    assert!(ledger.take_code(factored.clone(), 102).await.unwrap(), "codes are for other things, too");
+    let same = change(OperatorChange::Totp(Some((vec![7; 20], 90)))).await;
+    assert!(!open(3, &same, Some(102)).await, "the same factor once more brings no code back");
+    let other = change(OperatorChange::Totp(Some((vec![8; 20], 90)))).await;
+    assert!(open(3, &other, Some(91)).await, "another one begins anew");
+    let factored = other;
+
     change(OperatorChange::Disabled(true)).await;
     assert_eq!((seen(1).await, seen(2).await), (None, None));
-    assert!(!open(3, &factored, Some(102)).await);
+    assert!(!open(4, &factored, Some(102)).await);
     change(OperatorChange::Disabled(false)).await;
     assert_eq!(seen(1).await, None, "what was ended stays ended");
-    assert!(ledger.change_operator("mei".into(), vec![], ADMIN, NOW).await.unwrap().is_none());
+    assert!(ledger.change_operator("mei".into(), vec![], None, ADMIN, NOW).await.unwrap().is_none());
 
-    ledger.open_key_console([9; 32], [5; 32], ends, NOW).await.unwrap();
+    ledger.open_key_console(new_console(9), [5; 32]).await.unwrap();
     assert_eq!(seen(9).await.unwrap().opened_by, OpenedBy::AdminKey([5; 32]));
     ledger.extend_console([9; 32], ends + LATER).await.unwrap();
     assert_eq!(ledger.forget_consoles(ends + LATER).await.unwrap(), 0);
     assert_eq!(ledger.forget_consoles(ends + LATER + LATER).await.unwrap(), 1);
+    ledger.open_key_console(new_console(6), [5; 32]).await.unwrap();
+    let again = NewConsole { instead_of: Some([6; 32]), ..new_console(7) };
+    ledger.open_key_console(again, [5; 32]).await.unwrap();
+    assert_eq!(seen(6).await, None, "a browser has one console");
+    ledger.end_console([7; 32], NOW).await.unwrap();
+    ledger.end_console([7; 32], NOW).await.unwrap();
+    assert_eq!(seen(7).await, None);
+    ledger.tell_refused(lin().id, "operator.sign_in_refused", "lin".into(), NOW).await.unwrap();
 }
 
 async fn keys(ledger: &SqlLedger) {
@@ -112,6 +137,8 @@ async fn keys(ledger: &SqlLedger) {
     assert_eq!(ledger.working_key([1; 32]).await.unwrap(), None);
     assert_eq!(create(key(13, "deploy"), 3, 1).await, Made::Yes, "the name and the place are free again");
     assert_eq!(create(key(14, "other"), 4, 1).await, Made::TooMany);
+    let clash = ledger.create_api_key(key(15, "other"), [3; 32], 9, ADMIN, None).await;
+    assert!(clash.is_err(), "a secret that is there already is not a name that is taken");
     let listed: Vec<u64> = ledger.api_keys(9).await.unwrap().iter().map(|key| key.id.raw()).collect();
     assert_eq!(listed, [13, 11], "those that work come first");
     assert_eq!(ledger.forget_api_keys(NOW + LATER).await.unwrap(), 1);
@@ -125,11 +152,20 @@ async fn story(ledger: SqlLedger) {
         "operator operator.created",
         "operator:lin operator.signed_in",
         "operator operator.changed",
+        "operator:lin operator.signed_in",
+        "operator operator.changed",
+        "operator:lin operator.signed_in",
+        "operator operator.changed",
         "operator operator.changed",
         "operator:lin operator.signed_in",
         "operator operator.changed",
         "operator operator.changed",
         "operator operator.signed_in",
+        "operator operator.signed_in",
+        "operator operator.signed_out",
+        "operator operator.signed_in",
+        "operator operator.signed_out",
+        "clock operator.sign_in_refused",
         "operator api_key.created",
         "operator api_key.revoked",
         "operator api_key.created",
@@ -151,9 +187,16 @@ fn no_webhook_is_told_about_operators() {
         updated_at: NOW,
     };
     assert!(webhook.wants("order.paid"));
-    for kind in
-        ["operator.created", "operator.changed", "operator.signed_in", "api_key.created", "api_key.revoked"]
-    {
+    for kind in [
+        "operator.created",
+        "operator.changed",
+        "operator.signed_in",
+        "operator.signed_out",
+        "operator.sign_in_refused",
+        "operator.code_refused",
+        "api_key.created",
+        "api_key.revoked",
+    ] {
         assert!(!webhook.wants(kind), "{kind}");
     }
 }

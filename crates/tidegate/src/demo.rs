@@ -24,7 +24,7 @@ const YEARS: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
 /// Fills the ledger through the same use cases everybody calls.
 pub async fn fill(app: &Arc<App>) -> Result<(), Refusal> {
     let tokens = BUYERS.map(str::to_owned);
-    app.create_buyers("demo", &tokens, YEARS, Actor::Operator(None), None).await?;
+    app.create_buyers("demo", &tokens, YEARS, Actor::Clock, None).await?;
     let sold_out = sale(
         app,
         "Vinyl: Live at the Harbour",
@@ -77,8 +77,8 @@ async fn draw(app: &Arc<App>) -> Result<(), Refusal> {
             protect: Protect::default(),
         },
     };
-    let draft = app.create_draw(terms, Actor::Operator(None), None).await?;
-    app.step(draft.id, Step::Publish { approval_required: false }, Actor::Operator(None), None).await?;
+    let draft = app.create_draw(terms, Actor::Clock, None).await?;
+    app.step(draft.id, Step::Publish { approval_required: false }, Actor::Clock, None).await?;
     Ok(())
 }
 
@@ -102,7 +102,7 @@ async fn sale(
                 price: list_price,
                 image_url: None,
             },
-            Actor::Operator(None),
+            Actor::Clock,
             None,
         )
         .await?;
@@ -117,6 +117,6 @@ async fn sale(
             protect: Protect::default(),
         },
     };
-    let draft = app.create_sale(terms, Actor::Operator(None), None).await?;
-    app.step(draft.id, Step::Publish { approval_required: false }, Actor::Operator(None), None).await
+    let draft = app.create_sale(terms, Actor::Clock, None).await?;
+    app.step(draft.id, Step::Publish { approval_required: false }, Actor::Clock, None).await
 }

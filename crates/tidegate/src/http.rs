@@ -9,6 +9,7 @@ mod attempt;
 mod browser;
 mod console;
 mod deliveries;
+mod delivery_shapes;
 mod draw_shapes;
 mod draw_terms;
 mod draws;

@@ -53,6 +53,11 @@ pub fn quantile(counts: &Counts, per_mille: u64) -> Option<Duration> {
     Some(edge_of(step))
 }
 
+/// As people read them.
+pub fn millis(span: Duration) -> f64 {
+    span.as_secs_f64() * 1000.0
+}
+
 /// The same steps, counted by many at once.
 #[derive(Debug)]
 pub struct Latencies([AtomicU64; STEPS]);

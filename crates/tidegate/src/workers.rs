@@ -37,6 +37,7 @@ pub fn start(app: &Arc<App>) {
     repeat(app, "following the stock log", follow);
     repeat(app, "probing the ledger", probe);
     repeat(app, "sampling the figures", figures);
+    repeat(app, "counting what comes back", expiring);
     // One node does these, and another within seconds if it dies.
     repeat_alone(app, "opening and closing", times);
     repeat_alone(app, "refunds", refunds);
@@ -178,6 +179,11 @@ async fn probe(app: Arc<App>) -> Result<Duration, LedgerError> {
 /// Every second, at its beginning.
 async fn figures(app: Arc<App>) -> Result<Duration, LedgerError> {
     app.sample_live().await
+}
+
+/// Apart from the figures: it waits for long reads of others, which must not keep samples from being taken.
+async fn expiring(app: Arc<App>) -> Result<Duration, LedgerError> {
+    app.count_expiring().await
 }
 
 async fn housekeeping(app: Arc<App>) -> Result<Duration, LedgerError> {

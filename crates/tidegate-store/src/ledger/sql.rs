@@ -47,7 +47,7 @@ pub use self::delivery_desk::DeliveryFilter;
 use self::engine::Connection;
 pub use self::events::Event;
 pub use self::leases::KnownNode;
-pub use self::operators::{Console, Made, OpenedBy, OperatorAccount, OperatorChange};
+pub use self::operators::{Console, Made, NewConsole, OpenedBy, OperatorAccount, OperatorChange};
 pub use self::orders::OrderFilter;
 pub use self::payments::{DueRefund, KeptPayment};
 pub use self::places::KeptPlace;

@@ -1,8 +1,7 @@
 //! The curves in a campaign's samples.
 
-use std::time::Duration;
-
 use super::Point;
+use crate::latency::millis;
 use crate::ops::live::Sample;
 
 /// What a campaign's charts are drawn from. Time counts from the first sample.
@@ -39,8 +38,4 @@ impl Curves {
         }
         curves
     }
-}
-
-fn millis(span: Duration) -> f64 {
-    span.as_secs_f64() * 1000.0
 }

@@ -45,7 +45,8 @@ async fn shape(site: &Site, draw: Campaign) -> Result<AdminDrawShape, Problem> {
 /// Drafts a draw.
 #[utoipa::path(post, path = "/v1/admin/draws", tag = "operators", request_body = DrawInput,
     params(("Idempotency-Key" = Option<String>, Header)), security(("bearer" = [])),
-    responses((status = 201, body = AdminDrawShape), (status = 401, body = Problem), (status = 422, body = Problem)))]
+    responses((status = 201, body = AdminDrawShape), (status = 401, body = Problem),
+              (status = 403, body = Problem), (status = 422, body = Problem)))]
 async fn create(
     State(site): State<Site>,
     operator: Operator,
@@ -95,7 +96,8 @@ async fn show(
 /// Replaces a draft's terms.
 #[utoipa::path(put, path = "/v1/admin/draws/{id}", tag = "operators", params(("id" = String, Path)),
     request_body = DrawInput, security(("bearer" = [])),
-    responses((status = 200, body = AdminDrawShape), (status = 401, body = Problem), (status = 404, body = Problem),
+    responses((status = 200, body = AdminDrawShape), (status = 401, body = Problem),
+              (status = 403, body = Problem), (status = 404, body = Problem),
               (status = 409, body = Problem), (status = 422, body = Problem)))]
 async fn edit(
     State(site): State<Site>,
@@ -142,7 +144,8 @@ async fn take(
 /// Changes how many the waiting room of a running draw lets in per second; it holds at once.
 #[utoipa::path(post, path = "/v1/admin/draws/{id}/admission", tag = "operators", params(("id" = String, Path)),
     request_body = AdmissionInput, security(("bearer" = [])),
-    responses((status = 200, body = AdminDrawShape), (status = 401, body = Problem), (status = 404, body = Problem),
+    responses((status = 200, body = AdminDrawShape), (status = 401, body = Problem),
+              (status = 403, body = Problem), (status = 404, body = Problem),
               (status = 409, body = Problem), (status = 422, body = Problem)))]
 async fn admission(
     State(site): State<Site>,
@@ -182,13 +185,13 @@ struct PlaysQuery {
     cursor: Option<String>,
 }
 
-/// Everybody's plays, newest first.
+/// Everybody's plays, newest first. Viewers do not see what was given to winners, nor their addresses.
 #[utoipa::path(get, path = "/v1/admin/plays", tag = "operators", params(PlaysQuery), security(("bearer" = [])),
     responses((status = 200, body = PageShape<AdminPlayShape>), (status = 401, body = Problem),
               (status = 422, body = Problem)))]
 async fn plays(
     State(site): State<Site>,
-    _: Operator,
+    Operator(who): Operator,
     Asked(query): Asked<PlaysQuery>,
 ) -> Result<Json<PageShape<AdminPlayShape>>, Problem> {
     let app = &site.app;
@@ -204,5 +207,5 @@ async fn plays(
         plays.push(app.play_view(play).await?);
     }
     let cursor = |view: &PlayView| app.print(view.play.id);
-    Ok(Json(PageShape::of(plays, page.limit, cursor, |view| AdminPlayShape::of(app, view))))
+    Ok(Json(PageShape::of(plays, page.limit, cursor, |view| AdminPlayShape::of(app, view, who.role))))
 }

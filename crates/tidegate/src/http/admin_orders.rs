@@ -90,8 +90,8 @@ async fn show(
 /// Cancels an unpaid order for its buyer.
 #[utoipa::path(post, path = "/v1/admin/orders/{id}/cancel", tag = "operators", params(("id" = String, Path)),
     security(("bearer" = [])),
-    responses((status = 200, body = AdminOrderShape), (status = 401, body = Problem), (status = 404, body = Problem),
-              (status = 409, body = Problem)))]
+    responses((status = 200, body = AdminOrderShape), (status = 401, body = Problem),
+              (status = 403, body = Problem), (status = 404, body = Problem), (status = 409, body = Problem)))]
 async fn cancel(
     State(site): State<Site>,
     operator: Operator,
@@ -104,8 +104,8 @@ async fn cancel(
 /// Gives a paid order's money and units back.
 #[utoipa::path(post, path = "/v1/admin/orders/{id}/refund", tag = "operators", params(("id" = String, Path)),
     security(("bearer" = [])),
-    responses((status = 200, body = AdminOrderShape), (status = 401, body = Problem), (status = 404, body = Problem),
-              (status = 409, body = Problem)))]
+    responses((status = 200, body = AdminOrderShape), (status = 401, body = Problem),
+              (status = 403, body = Problem), (status = 404, body = Problem), (status = 409, body = Problem)))]
 async fn refund(
     State(site): State<Site>,
     operator: Operator,

@@ -44,7 +44,8 @@ async fn shape(site: &Site, sale: Campaign) -> Result<AdminSaleShape, Problem> {
 /// Drafts a sale.
 #[utoipa::path(post, path = "/v1/admin/sales", tag = "operators", request_body = SaleInput,
     params(("Idempotency-Key" = Option<String>, Header)), security(("bearer" = [])),
-    responses((status = 201, body = AdminSaleShape), (status = 401, body = Problem), (status = 422, body = Problem)))]
+    responses((status = 201, body = AdminSaleShape), (status = 401, body = Problem),
+              (status = 403, body = Problem), (status = 422, body = Problem)))]
 async fn create(
     State(site): State<Site>,
     operator: Operator,
@@ -94,7 +95,8 @@ async fn show(
 /// Replaces a draft's terms.
 #[utoipa::path(put, path = "/v1/admin/sales/{id}", tag = "operators", params(("id" = String, Path)),
     request_body = SaleInput, security(("bearer" = [])),
-    responses((status = 200, body = AdminSaleShape), (status = 401, body = Problem), (status = 404, body = Problem),
+    responses((status = 200, body = AdminSaleShape), (status = 401, body = Problem),
+              (status = 403, body = Problem), (status = 404, body = Problem),
               (status = 409, body = Problem), (status = 422, body = Problem)))]
 async fn edit(
     State(site): State<Site>,
@@ -146,7 +148,8 @@ struct ReopenInput {
 /// Opens a closed sale again until a new end, with what is left of its stock.
 #[utoipa::path(post, path = "/v1/admin/sales/{id}/reopen", tag = "operators", params(("id" = String, Path)),
     request_body = ReopenInput, security(("bearer" = [])),
-    responses((status = 200, body = AdminSaleShape), (status = 401, body = Problem), (status = 404, body = Problem),
+    responses((status = 200, body = AdminSaleShape), (status = 401, body = Problem),
+              (status = 403, body = Problem), (status = 404, body = Problem),
               (status = 409, body = Problem), (status = 422, body = Problem)))]
 async fn reopen(
     State(site): State<Site>,
@@ -179,7 +182,8 @@ struct RestockedShape {
 /// Adds units to a running sale, or takes free ones out.
 #[utoipa::path(post, path = "/v1/admin/sales/{id}/restock", tag = "operators", request_body = RestockInput,
     params(("id" = String, Path), ("Idempotency-Key" = Option<String>, Header)), security(("bearer" = [])),
-    responses((status = 200, body = RestockedShape), (status = 401, body = Problem), (status = 404, body = Problem),
+    responses((status = 200, body = RestockedShape), (status = 401, body = Problem),
+              (status = 403, body = Problem), (status = 404, body = Problem),
               (status = 409, body = Problem), (status = 422, body = Problem)))]
 async fn restock(
     State(site): State<Site>,
@@ -204,7 +208,8 @@ async fn restock(
 /// Changes how many the waiting room of a running sale lets in per second; it holds at once.
 #[utoipa::path(post, path = "/v1/admin/sales/{id}/admission", tag = "operators", params(("id" = String, Path)),
     request_body = AdmissionInput, security(("bearer" = [])),
-    responses((status = 200, body = AdminSaleShape), (status = 401, body = Problem), (status = 404, body = Problem),
+    responses((status = 200, body = AdminSaleShape), (status = 401, body = Problem),
+              (status = 403, body = Problem), (status = 404, body = Problem),
               (status = 409, body = Problem), (status = 422, body = Problem)))]
 async fn admission(
     State(site): State<Site>,

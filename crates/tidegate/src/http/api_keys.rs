@@ -24,7 +24,7 @@ pub(super) fn routes() -> OpenApiRouter<Site> {
 }
 
 /// A key with which a machine acts as an operator.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Serialize, ToSchema)]
 struct ApiKeyShape {
     id: String,
     name: String,
@@ -39,7 +39,7 @@ struct ApiKeyShape {
     /// To the minute.
     #[serde(skip_serializing_if = "Option::is_none")]
     last_used_at: Option<String>,
-    /// What goes behind `Bearer`: shown when it is made, and never again.
+    /// What goes behind `Bearer`: shown when it is made, and never again, in no repetition either.
     #[serde(skip_serializing_if = "Option::is_none")]
     key: Option<String>,
 }
@@ -71,7 +71,8 @@ struct ApiKeyInput {
     role: String,
 }
 
-/// Makes an API key. It is shown here and never again.
+/// Makes an API key. It is shown here and never again: a repetition with the same `Idempotency-Key` is answered without
+/// `key`. Whoever has lost it revokes it and makes another.
 #[utoipa::path(post, path = "/v1/admin/keys", tag = "operators", request_body = ApiKeyInput,
     params(("Idempotency-Key" = Option<String>, Header)), security(("bearer" = [])),
     responses((status = 201, body = ApiKeyShape), (status = 401, body = Problem), (status = 403, body = Problem),
@@ -88,7 +89,7 @@ async fn create(
     let (role, name, app) = (checks.done(role)?, input.value.name, site.app.clone());
     let change = async move { app.create_api_key(&by, name, role, remember).await };
     let (made, secret) = site.carry_out(change).await?;
-    let shape = ApiKeyShape { key: Some(secret), ..ApiKeyShape::of(&site.app, made) };
+    let shape = ApiKeyShape { key: secret, ..ApiKeyShape::of(&site.app, made) };
     Ok((StatusCode::CREATED, Json(shape)))
 }
 

@@ -56,8 +56,9 @@ impl Desk {
             lang,
             c: Console::of(lang),
             path: parts.uri.path().to_owned(),
+            // Nobody can be sent a link that makes the sign-in page say something.
+            said: who.as_ref().and_then(|_| said(parts.uri.query())),
             who,
-            said: said(parts.uri.query()),
         }
     }
 
@@ -194,4 +195,17 @@ pub(super) fn samples(desk: &Desk) -> Vec<(String, String)> {
     let frame = pages.into_iter().map(|(name, page)| (format!("console {name}"), page.unwrap()));
     let rooms = campaigns::campaign_samples(desk).into_iter().chain(office::office_samples(desk));
     frame.chain(rooms.map(|(name, page)| (format!("console {name}"), page))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_link_says_nothing_to_who_has_not_signed_in() {
+        let asked = axum::http::Request::get("/console/sign-in?not=Call%20us").body(()).unwrap();
+        let (parts, ()) = asked.into_parts();
+        assert_eq!(Desk::of(&parts, None).said, None);
+        assert_eq!(Desk::of(&parts, Some(Operating::ADMIN_KEY)).said, Some(Err("Call us".into())));
+    }
 }

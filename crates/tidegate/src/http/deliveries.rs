@@ -11,7 +11,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::Site;
-use super::draw_shapes::DeliveryShape;
+use super::delivery_shapes::DeliveryShape;
 use super::input::{Asked, Id, Operator, PageQuery};
 use super::problem::Problem;
 use super::shapes::PageShape;
@@ -40,14 +40,14 @@ struct DeliveriesQuery {
     cursor: Option<String>,
 }
 
-/// Prizes and events on their way, with their tries and last error, newest first.
+/// Prizes and events on their way, with their tries and last error, newest first. Viewers do not see addresses.
 #[utoipa::path(get, path = "/v1/admin/deliveries", tag = "operators", params(DeliveriesQuery),
     security(("bearer" = [])),
     responses((status = 200, body = PageShape<DeliveryShape>), (status = 401, body = Problem),
               (status = 422, body = Problem)))]
 async fn list(
     State(site): State<Site>,
-    _: Operator,
+    Operator(who): Operator,
     Asked(query): Asked<DeliveriesQuery>,
 ) -> Result<Json<PageShape<DeliveryShape>>, Problem> {
     let app = &site.app;
@@ -66,7 +66,9 @@ async fn list(
     let page = PageQuery { limit: query.limit, cursor: query.cursor }.page(app, DeliveryId::raw)?;
     let deliveries = app.deliveries(filter, page).await?;
     let cursor = |delivery: &Delivery| app.print(delivery.id);
-    Ok(Json(PageShape::of(deliveries, page.limit, cursor, |delivery| DeliveryShape::of(app, delivery))))
+    Ok(Json(PageShape::of(deliveries, page.limit, cursor, |delivery| {
+        DeliveryShape::of(app, delivery, who.role)
+    })))
 }
 
 /// One delivery.
@@ -75,38 +77,38 @@ async fn list(
     responses((status = 200, body = DeliveryShape), (status = 401, body = Problem), (status = 404, body = Problem)))]
 async fn show(
     State(site): State<Site>,
-    _: Operator,
+    Operator(who): Operator,
     Id(id): Id<DeliveryId>,
 ) -> Result<Json<DeliveryShape>, Problem> {
-    Ok(Json(DeliveryShape::of(&site.app, site.app.delivery(id).await?)))
+    Ok(Json(DeliveryShape::of(&site.app, site.app.delivery(id).await?, who.role)))
 }
 
 /// Tries again at once what failed or was given up; an event that arrived is sent once more.
 #[utoipa::path(post, path = "/v1/admin/deliveries/{id}/retry", tag = "operators", params(("id" = String, Path)),
     security(("bearer" = [])),
-    responses((status = 200, body = DeliveryShape), (status = 401, body = Problem), (status = 404, body = Problem),
-              (status = 409, body = Problem)))]
+    responses((status = 200, body = DeliveryShape), (status = 401, body = Problem),
+              (status = 403, body = Problem), (status = 404, body = Problem), (status = 409, body = Problem)))]
 async fn retry(
     State(site): State<Site>,
-    operator: Operator,
+    Operator(who): Operator,
     Id(id): Id<DeliveryId>,
 ) -> Result<Json<DeliveryShape>, Problem> {
-    let app = site.app.clone();
-    let delivery = site.carry_out(async move { app.retry_delivery(id, operator.0.actor()).await }).await?;
-    Ok(Json(DeliveryShape::of(&site.app, delivery)))
+    let (app, by) = (site.app.clone(), who.actor());
+    let delivery = site.carry_out(async move { app.retry_delivery(id, by).await }).await?;
+    Ok(Json(DeliveryShape::of(&site.app, delivery, who.role)))
 }
 
 /// Grants a prize that waits for an operator.
 #[utoipa::path(post, path = "/v1/admin/deliveries/{id}/grant", tag = "operators", params(("id" = String, Path)),
     security(("bearer" = [])),
-    responses((status = 200, body = DeliveryShape), (status = 401, body = Problem), (status = 404, body = Problem),
-              (status = 409, body = Problem)))]
+    responses((status = 200, body = DeliveryShape), (status = 401, body = Problem),
+              (status = 403, body = Problem), (status = 404, body = Problem), (status = 409, body = Problem)))]
 async fn grant(
     State(site): State<Site>,
-    operator: Operator,
+    Operator(who): Operator,
     Id(id): Id<DeliveryId>,
 ) -> Result<Json<DeliveryShape>, Problem> {
-    let app = site.app.clone();
-    let delivery = site.carry_out(async move { app.grant_delivery(id, operator.0.actor()).await }).await?;
-    Ok(Json(DeliveryShape::of(&site.app, delivery)))
+    let (app, by) = (site.app.clone(), who.actor());
+    let delivery = site.carry_out(async move { app.grant_delivery(id, by).await }).await?;
+    Ok(Json(DeliveryShape::of(&site.app, delivery, who.role)))
 }

@@ -51,7 +51,8 @@ async fn show(State(site): State<Site>, Id(id): Id<ItemId>) -> Result<Json<ItemS
 /// Adds an item.
 #[utoipa::path(post, path = "/v1/admin/items", tag = "operators", request_body = ItemInput,
     params(("Idempotency-Key" = Option<String>, Header)), security(("bearer" = [])),
-    responses((status = 201, body = ItemShape), (status = 401, body = Problem), (status = 422, body = Problem)))]
+    responses((status = 201, body = ItemShape), (status = 401, body = Problem), (status = 403, body = Problem),
+              (status = 422, body = Problem)))]
 async fn create(
     State(site): State<Site>,
     operator: Operator,
@@ -93,8 +94,8 @@ async fn admin_show(
 /// Changes an item. Sales keep the price they were made with.
 #[utoipa::path(patch, path = "/v1/admin/items/{id}", tag = "operators", params(("id" = String, Path)),
     request_body = ItemPatch, security(("bearer" = [])),
-    responses((status = 200, body = ItemShape), (status = 401, body = Problem), (status = 404, body = Problem),
-              (status = 422, body = Problem)))]
+    responses((status = 200, body = ItemShape), (status = 401, body = Problem), (status = 403, body = Problem),
+              (status = 404, body = Problem), (status = 422, body = Problem)))]
 async fn update(
     State(site): State<Site>,
     operator: Operator,

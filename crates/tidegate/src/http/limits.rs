@@ -82,7 +82,7 @@ impl Limits {
 }
 
 /// Somebody with IPv6 has a whole network of addresses: they share a bucket.
-fn bucket_of(address: IpAddr) -> IpAddr {
+pub(super) fn bucket_of(address: IpAddr) -> IpAddr {
     match address {
         IpAddr::V4(_) => address,
         IpAddr::V6(six) => {

@@ -1,16 +1,19 @@
 //! The figures of running campaigns as server-sent events, for operators.
+//!
+//! What always holds: streams are bounded in number and in time, and none outlives the session it was opened with by more
+//! than a look; watching makes no session last longer.
 
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::State;
-use axum::http::StatusCode;
+use axum::http::{HeaderMap, StatusCode};
 use axum::response::sse::{Event, KeepAlive, Sse};
 use futures_util::Stream;
 use futures_util::stream::unfold;
 use serde::Deserialize;
-use tidegate_core::{CampaignId, DrawId};
+use tidegate_core::{CampaignId, DrawId, Rejection, Role};
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Interval, MissedTickBehavior};
 use utoipa::IntoParams;
@@ -18,16 +21,22 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::Site;
-use super::input::{Asked, Operator};
+use super::browser::console_token;
+use super::input::{Asked, Operator, bearer};
 use super::live_shapes::{LiveShape, OverviewShape};
 use super::problem::Problem;
 use super::terms::Checks;
+use crate::ops::operators::Operating;
 use crate::ops::{App, Refusal};
 
 /// A client keeps its stream no longer than this; browsers come back by themselves.
 const LONGEST: Duration = Duration::from_secs(30 * 60);
 pub(super) const HEARTBEAT: Duration = Duration::from_secs(10);
 const EVERY: Duration = Duration::from_secs(1);
+/// Who watches is looked at again after this.
+const LOOK_EVERY: Duration = Duration::from_secs(10);
+/// What takes longer than this is not told; the next second may be better.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 pub(super) fn routes() -> OpenApiRouter<Site> {
     OpenApiRouter::new().routes(routes!(live))
@@ -80,18 +89,20 @@ impl LiveQuery {
 #[utoipa::path(get, path = "/v1/admin/live", tag = "operators", params(LiveQuery), security(("bearer" = [])),
     responses((status = 200, content_type = "text/event-stream", body = OverviewShape,
                description = "`LiveShape` where one campaign was asked for"),
-              (status = 401, body = Problem), (status = 404, body = Problem), (status = 422, body = Problem),
-              (status = 503, body = Problem)))]
+              (status = 401, body = Problem), (status = 403, body = Problem), (status = 404, body = Problem),
+              (status = 422, body = Problem), (status = 503, body = Problem)))]
 async fn live(
     State(site): State<Site>,
-    _: Operator,
+    Operator(who): Operator,
+    headers: HeaderMap,
     Asked(query): Asked<LiveQuery>,
 ) -> Result<Sse<impl Stream<Item = Result<Event, Infallible>>>, Problem> {
     let about = query.check(&site.app)?;
     if let About::One { id, .. } = about {
         site.app.live(id).await?;
     }
-    let board = Board { watch: Watch::of(&site)?, about };
+    let shown = bearer(&headers).or(console_token(&headers)).unwrap_or_default().to_owned();
+    let board = Board { watch: Watch::of(&site, who, shown)?, about };
     let events = unfold(board, |mut board| async move { board.next().await.map(|event| (Ok(event), board)) });
     Ok(Sse::new(events).keep_alive(KeepAlive::new().interval(HEARTBEAT)))
 }
@@ -99,6 +110,11 @@ async fn live(
 /// What paces a stream of figures, as long as it may last.
 pub(super) struct Watch {
     pub(super) app: Arc<App>,
+    /// Who watches, as they were at the last look.
+    pub(super) who: Operating,
+    /// What they have shown: the token of a console, or a key.
+    bearer: String,
+    looked: tokio::time::Instant,
     ticks: Interval,
     until: tokio::time::Instant,
     _place: OwnedSemaphorePermit,
@@ -106,7 +122,7 @@ pub(super) struct Watch {
 
 impl Watch {
     /// A place for one more; a refusal where there are too many.
-    pub(super) fn of(site: &Site) -> Result<Self, Problem> {
+    pub(super) fn of(site: &Site, who: Operating, bearer: String) -> Result<Self, Problem> {
         let too_many = || {
             let detail = "Too many streams of figures are open; close one.";
             Problem::new(StatusCode::SERVICE_UNAVAILABLE, "busy", detail)
@@ -115,8 +131,8 @@ impl Watch {
         site.app.metrics.streams.inc();
         let mut ticks = tokio::time::interval(EVERY);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let until = tokio::time::Instant::now() + LONGEST;
-        Ok(Self { app: site.app.clone(), ticks, until, _place: place })
+        let looked = tokio::time::Instant::now();
+        Ok(Self { app: site.app.clone(), who, bearer, looked, ticks, until: looked + LONGEST, _place: place })
     }
 
     /// Waits for the next second; `None` when the stream is over.
@@ -124,10 +140,35 @@ impl Watch {
         tokio::select! {
             // A server that stops tells nothing more.
             biased;
-            () = self.app.closed() => None,
-            () = tokio::time::sleep_until(self.until) => None,
-            _ = self.ticks.tick() => Some(()),
+            () = self.app.closed() => return None,
+            () = tokio::time::sleep_until(self.until) => return None,
+            _ = self.ticks.tick() => {}
         }
+        if self.looked.elapsed() >= LOOK_EVERY {
+            self.looked = tokio::time::Instant::now();
+            let app = self.app.clone();
+            match told(&app, app.still_operator(&self.bearer)).await? {
+                Ok(who) => self.who = who,
+                Err(Refusal::Rejected(Rejection::Unauthenticated) | Refusal::NotSignedIn { .. }) => {
+                    return None;
+                }
+                // The ledger does not answer; at the next look it may.
+                Err(_) => {}
+            }
+        }
+        self.who.may(Role::Viewer).ok()
+    }
+}
+
+/// Waits for what is to be told, though not for long; `None` when the server stops.
+pub(super) async fn told<T>(
+    app: &App,
+    telling: impl Future<Output = Result<T, Refusal>>,
+) -> Option<Result<T, Refusal>> {
+    tokio::select! {
+        biased;
+        () = app.closed() => None,
+        outcome = tokio::time::timeout(PATIENCE, telling) => Some(outcome.unwrap_or(Err(Rejection::Busy.into()))),
     }
 }
 
@@ -148,7 +189,7 @@ impl Board {
         loop {
             self.watch.tick().await?;
             // In a second in which the ledger does not answer nothing is told; the next may be better.
-            if let Ok(event) = self.event().await {
+            if let Ok(event) = told(&self.watch.app, self.event()).await? {
                 return Some(event);
             }
         }

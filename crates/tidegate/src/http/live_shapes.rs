@@ -1,12 +1,12 @@
 //! The shapes of a running campaign's figures.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::shapes::{CountersShape, MoneyShape};
+use crate::latency::millis;
 use crate::ops::App;
 use crate::ops::live::{Expiring, LiveFigures, Pace, Quantiles, Sample, Totals};
 
@@ -42,8 +42,8 @@ pub(super) struct ShortShape {
     revenue: Option<MoneyShape>,
     /// Whether every unit is accounted for: `ok`, `moving` or `broken`.
     light: &'static str,
-    /// The last second.
-    pace: PaceShape,
+    /// The last second; null where it was not looked at.
+    pace: Option<PaceShape>,
 }
 
 impl ShortShape {
@@ -60,7 +60,7 @@ impl ShortShape {
             waiting: figures.waiting,
             revenue: figures.revenue.map(MoneyShape::from),
             light: figures.light.as_str(),
-            pace: figures.pace.into(),
+            pace: figures.pace.map(PaceShape::from),
         }
     }
 }
@@ -132,10 +132,6 @@ impl From<Quantiles> for LatencyShape {
     fn from(Quantiles { p50, p90, p99 }: Quantiles) -> Self {
         Self { p50_ms: p50.map(millis), p90_ms: p90.map(millis), p99_ms: p99.map(millis) }
     }
-}
-
-fn millis(span: Duration) -> f64 {
-    span.as_secs_f64() * 1000.0
 }
 
 /// Units of unpaid orders whose deadline is near.

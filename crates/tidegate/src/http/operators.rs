@@ -1,7 +1,7 @@
 //! Operators: signing in and out, and who they are. What each may change is decided by the use cases.
 
 use axum::Json;
-use axum::extract::{FromRequestParts, Path, State};
+use axum::extract::{FromRequest, FromRequestParts, Path, Request, State};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -14,12 +14,15 @@ use utoipa_axum::routes;
 
 use super::Site;
 use super::browser::{WANTS_COOKIE, console_cookie, console_token};
-use super::input::{Admin, Input, Key, Staff, bearer};
+use super::input::{Address, Admin, Input, Key, Staff, bearer};
+use super::limits::bucket_of;
 use super::problem::Problem;
 use super::shapes::PageShape;
 use super::terms::Checks;
 use crate::ops::operators::accounts::{MAX_OPERATORS, OPERATORS_SCOPE, OperatorPatch};
-use crate::ops::operators::{ConsoleSession, Operating};
+use crate::ops::operators::own::Shown;
+use crate::ops::operators::second_factor::ProvenFactor;
+use crate::ops::operators::{ConsoleSession, Operating, SignIn};
 
 pub(super) fn routes() -> OpenApiRouter<Site> {
     OpenApiRouter::new()
@@ -67,12 +70,12 @@ impl From<Operating> for OperatingShape {
     }
 }
 
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Serialize, ToSchema)]
 struct ConsoleShape {
     /// Not there when it comes as a cookie.
     #[serde(skip_serializing_if = "Option::is_none")]
     token: Option<String>,
-    /// Twelve hours after it was last used.
+    /// Twelve hours after it was last used, and at most seven days after it was opened.
     expires_at: String,
     #[serde(flatten)]
     operating: OperatingShape,
@@ -87,23 +90,21 @@ struct LoginInput {
     code: Option<String>,
 }
 
-/// Signs an operator in. The header `Tidegate-Session: cookie` brings the token as a cookie.
+/// Signs an operator in. The header `Tidegate-Session: cookie` brings the token as a cookie. A console whose cookie comes
+/// with the request ends.
 #[utoipa::path(post, path = "/v1/admin/login", tag = "operators", request_body = LoginInput,
     responses((status = 200, body = ConsoleShape), (status = 401, body = Problem), (status = 422, body = Problem),
               (status = 429, body = Problem), (status = 503, body = Problem)))]
 async fn login(
     State(site): State<Site>,
+    Address(address): Address,
     headers: HeaderMap,
     input: Input<LoginInput>,
 ) -> Result<Response, Problem> {
     let LoginInput { name, password, code } = input.value;
-    let mut checks = Checks::default();
-    checks.secret("name", &name, 1, 128);
-    checks.secret("password", &password, 1, 128);
-    checks.secret("code", code.as_deref().unwrap_or("0"), 1, 16);
-    checks.done(Some(()))?;
-    let app = site.app.clone();
-    let sign_in = async move { app.sign_in_operator(&name, password, code.as_deref()).await };
+    let (place, before) = (bucket_of(address).to_string(), console_token(&headers).map(str::to_owned));
+    let (app, given) = (site.app.clone(), SignIn { name, password, code, place, before });
+    let sign_in = async move { app.sign_in_operator(given).await };
     let ConsoleSession { token, expires_at, operating } = site.carry_out(sign_in).await?;
     let as_cookie = headers.get(WANTS_COOKIE).is_some_and(|wanted| wanted == "cookie");
     let cookie = as_cookie.then(|| [(header::SET_COOKIE, console_cookie(Some(&token)))]);
@@ -210,30 +211,33 @@ struct OperatorPatchInput {
     disabled: Option<bool>,
     /// 10 to 128 characters; ends all sessions of the operator. Everybody may change their own.
     password: Option<String>,
+    /// The password until now: needed to change one's own.
+    current_password: Option<String>,
 }
 
 /// Changes an operator: all of it or nothing.
 #[utoipa::path(patch, path = "/v1/admin/operators/{name}", tag = "operators", params(("name" = String, Path)),
     request_body = OperatorPatchInput, security(("bearer" = [])),
     responses((status = 200, body = OperatorShape), (status = 401, body = Problem), (status = 403, body = Problem),
-              (status = 404, body = Problem), (status = 422, body = Problem)))]
+              (status = 404, body = Problem), (status = 422, body = Problem), (status = 429, body = Problem)))]
 async fn change(
     State(site): State<Site>,
     Staff(by): Staff,
     Named(name): Named,
     input: Input<OperatorPatchInput>,
 ) -> Result<Json<OperatorShape>, Problem> {
-    let OperatorPatchInput { role: wanted, disabled, password } = input.value;
+    let OperatorPatchInput { role: wanted, disabled, password, current_password } = input.value;
     let mut checks = Checks::default();
     let role = wanted.map(|wanted| role(&mut checks, &wanted));
     let role = checks.done(Some(role.flatten()))?;
     let app = site.app.clone();
     let patch = OperatorPatch { role, disabled, password };
-    let changed = site.carry_out(async move { app.change_operator(&by, &name, patch).await }).await?;
+    let shown = Shown { current_password, current_code: None };
+    let changed = site.carry_out(async move { app.change_operator(&by, &name, patch, shown).await }).await?;
     Ok(Json(changed.into()))
 }
 
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Serialize, ToSchema)]
 struct FactorShape {
     /// In base 32.
     secret: String,
@@ -262,35 +266,58 @@ struct FactorInput {
     secret: String,
     /// What the device shows now.
     code: String,
+    /// Needed for one's own.
+    current_password: Option<String>,
+    /// What the factor shows that is in force until now: needed for one's own, where there is one.
+    current_code: Option<String>,
 }
 
-/// Puts a second factor in force: from now on signing in needs a code.
+/// Puts a second factor in force: from now on signing in needs a code. Ends the operator's other sessions.
 #[utoipa::path(put, path = "/v1/admin/operators/{name}/totp", tag = "operators", params(("name" = String, Path)),
     request_body = FactorInput, security(("bearer" = [])),
     responses((status = 200, body = OperatorShape), (status = 401, body = Problem), (status = 403, body = Problem),
-              (status = 404, body = Problem), (status = 422, body = Problem)))]
+              (status = 404, body = Problem), (status = 422, body = Problem), (status = 429, body = Problem)))]
 async fn confirm_totp(
     State(site): State<Site>,
     Staff(by): Staff,
     Named(name): Named,
+    headers: HeaderMap,
     input: Input<FactorInput>,
 ) -> Result<Json<OperatorShape>, Problem> {
-    let (app, FactorInput { secret, code }) = (site.app.clone(), input.value);
-    let change = async move { app.confirm_totp(&by, &name, &secret, &code).await };
+    let (app, FactorInput { secret, code, current_password, current_code }) = (site.app.clone(), input.value);
+    let console = bearer(&headers).or(console_token(&headers)).map(str::to_owned);
+    let factor = ProvenFactor { secret, code, console };
+    let shown = Shown { current_password, current_code };
+    let change = async move { app.confirm_totp(&by, &name, factor, shown).await };
     Ok(Json(site.carry_out(change).await?.into()))
 }
 
-/// Takes a second factor away.
+#[derive(Default, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+struct ShownInput {
+    current_password: Option<String>,
+    /// What the factor shows now.
+    current_code: Option<String>,
+}
+
+/// Takes a second factor away. One's own is shown with the password and a code; an admin needs no body.
 #[utoipa::path(delete, path = "/v1/admin/operators/{name}/totp", tag = "operators", params(("name" = String, Path)),
-    security(("bearer" = [])),
+    request_body = Option<ShownInput>, security(("bearer" = [])),
     responses((status = 200, body = OperatorShape), (status = 401, body = Problem), (status = 403, body = Problem),
-              (status = 404, body = Problem)))]
+              (status = 404, body = Problem), (status = 422, body = Problem), (status = 429, body = Problem)))]
 async fn remove_totp(
     State(site): State<Site>,
     Staff(by): Staff,
     Named(name): Named,
+    request: Request,
 ) -> Result<Json<OperatorShape>, Problem> {
-    let app = site.app.clone();
-    let changed = site.carry_out(async move { app.remove_totp(&by, &name).await }).await?;
+    let has_body = request.headers().contains_key(header::CONTENT_TYPE);
+    let ShownInput { current_password, current_code } = if has_body {
+        Input::<ShownInput>::from_request(request, &site).await?.value
+    } else {
+        ShownInput::default()
+    };
+    let (app, shown) = (site.app.clone(), Shown { current_password, current_code });
+    let changed = site.carry_out(async move { app.remove_totp(&by, &name, shown).await }).await?;
     Ok(Json(changed.into()))
 }

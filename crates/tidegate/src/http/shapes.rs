@@ -330,7 +330,8 @@ pub(super) struct EventShape {
     pub(super) actor: String,
     #[schema(example = "order.paid")]
     pub(super) kind: String,
-    /// The id of what it happened to: an order, a play, a sale, a draw, an item, a buyer, an operator, …
+    /// The id of what it happened to: an order, a play, a sale, a draw, an item, a buyer, an operator, … Empty for the
+    /// admin key, which has none.
     pub(super) subject: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) sale_id: Option<String>,

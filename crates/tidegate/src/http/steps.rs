@@ -6,7 +6,7 @@ macro_rules! steps {
     ($id:ty, $shape:ty, $take:path; $($(#[$doc:meta])* $name:ident $path:literal $step:expr;)*) => {$(
         $(#[$doc])*
         #[utoipa::path(post, path = $path, tag = "operators", params(("id" = String, Path)), security(("bearer" = [])),
-            responses((status = 200, body = $shape), (status = 401, body = Problem),
+            responses((status = 200, body = $shape), (status = 401, body = Problem), (status = 403, body = Problem),
                       (status = 404, body = Problem), (status = 409, body = Problem)))]
         async fn $name(
             State(site): State<Site>,

@@ -12,7 +12,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::Site;
-use super::draw_shapes::WebhookShape;
+use super::delivery_shapes::WebhookShape;
 use super::input::{Id, Input, Key, Operator};
 use super::problem::Problem;
 use super::shapes::PageShape;
@@ -70,8 +70,8 @@ impl WebhookInput {
 /// Has events sent to an address, signed after Standard Webhooks. The secret is shown here and when it is rotated.
 #[utoipa::path(post, path = "/v1/admin/webhooks", tag = "operators", request_body = WebhookInput,
     params(("Idempotency-Key" = Option<String>, Header)), security(("bearer" = [])),
-    responses((status = 201, body = WebhookShape), (status = 401, body = Problem), (status = 409, body = Problem),
-              (status = 422, body = Problem)))]
+    responses((status = 201, body = WebhookShape), (status = 401, body = Problem),
+              (status = 403, body = Problem), (status = 409, body = Problem), (status = 422, body = Problem)))]
 async fn create(
     State(site): State<Site>,
     operator: Operator,
@@ -115,7 +115,8 @@ async fn show(
 /// Removes a webhook; what was still to be sent there is dropped.
 #[utoipa::path(delete, path = "/v1/admin/webhooks/{id}", tag = "operators", params(("id" = String, Path)),
     security(("bearer" = [])),
-    responses((status = 204), (status = 401, body = Problem), (status = 404, body = Problem)))]
+    responses((status = 204), (status = 401, body = Problem), (status = 403, body = Problem),
+              (status = 404, body = Problem)))]
 async fn delete(
     State(site): State<Site>,
     operator: Operator,
@@ -129,7 +130,8 @@ async fn delete(
 /// Makes a new secret. For a day messages are signed with the one before it, too.
 #[utoipa::path(post, path = "/v1/admin/webhooks/{id}/rotate", tag = "operators", params(("id" = String, Path)),
     security(("bearer" = [])),
-    responses((status = 200, body = WebhookShape), (status = 401, body = Problem), (status = 404, body = Problem)))]
+    responses((status = 200, body = WebhookShape), (status = 401, body = Problem),
+              (status = 403, body = Problem), (status = 404, body = Problem)))]
 async fn rotate(
     State(site): State<Site>,
     operator: Operator,
@@ -143,7 +145,8 @@ async fn rotate(
 /// Sends there again, from now on, after the receiver said it was gone. What was missed can be replayed.
 #[utoipa::path(post, path = "/v1/admin/webhooks/{id}/enable", tag = "operators", params(("id" = String, Path)),
     security(("bearer" = [])),
-    responses((status = 200, body = WebhookShape), (status = 401, body = Problem), (status = 404, body = Problem)))]
+    responses((status = 200, body = WebhookShape), (status = 401, body = Problem),
+              (status = 403, body = Problem), (status = 404, body = Problem)))]
 async fn enable(
     State(site): State<Site>,
     operator: Operator,
@@ -173,7 +176,8 @@ struct ReplayedShape {
 /// Sends events once more, with the ids they had. Looks at up to 10,000 events at a time.
 #[utoipa::path(post, path = "/v1/admin/webhooks/{id}/replay", tag = "operators", params(("id" = String, Path)),
     request_body = ReplayInput, security(("bearer" = [])),
-    responses((status = 200, body = ReplayedShape), (status = 401, body = Problem), (status = 404, body = Problem),
+    responses((status = 200, body = ReplayedShape), (status = 401, body = Problem),
+              (status = 403, body = Problem), (status = 404, body = Problem),
               (status = 409, body = Problem), (status = 422, body = Problem)))]
 async fn replay(
     State(site): State<Site>,

@@ -73,6 +73,11 @@ impl Passwords {
         Self { places: Arc::new(Semaphore::new(at_once)), nobody }
     }
 
+    /// The same with places of its own.
+    pub(super) fn beside(&self, at_once: usize) -> Self {
+        Self { places: Arc::new(Semaphore::new(at_once)), nobody: self.nobody.clone() }
+    }
+
     async fn with_place<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> T + Send + 'static,

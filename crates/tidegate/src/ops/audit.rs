@@ -78,10 +78,9 @@ impl App {
         Ok(SaleAudit { ledger, drift: Drift { gate_free, ledger_free, queued, units, moving } })
     }
 
-    /// The books of every running campaign, those that started last first.
+    /// The books of the running campaigns, in the order of the overview.
     pub async fn books(&self) -> Result<Vec<Books>, Refusal> {
-        let mut running = self.book.all();
-        running.sort_by_key(|campaign| std::cmp::Reverse((campaign.window.starts_at, campaign.id)));
+        let running = self.book.in_order(self.now());
         let mut books = Vec::with_capacity(running.len());
         for campaign in running {
             let counters = self.counters(&campaign).await?;

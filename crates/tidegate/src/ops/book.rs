@@ -1,10 +1,14 @@
 //! The book: the running campaigns, in memory, for the hot path. The ledger has the others.
 
+use std::cmp::Reverse;
 use std::sync::Arc;
 
 use hashbrown::HashMap;
 use parking_lot::RwLock;
-use tidegate_core::{Campaign, CampaignId};
+use tidegate_core::{Campaign, CampaignId, Moment};
+
+/// Campaigns that are shown together, and whose figures are kept.
+pub(super) const MOST_IN_ORDER: usize = 100;
 
 #[derive(Debug, Default)]
 pub(super) struct Book {
@@ -33,5 +37,50 @@ impl Book {
 
     pub(super) fn all(&self) -> Vec<Arc<Campaign>> {
         self.running.read().values().cloned().collect()
+    }
+
+    /// Those that concern operators most: what has started, the latest first; then what will, the nearest first.
+    pub(super) fn in_order(&self, now: Moment) -> Vec<Arc<Campaign>> {
+        let mut all = self.all();
+        all.sort_by_key(|campaign| {
+            let starts = campaign.window.starts_at.millis();
+            let is_coming = campaign.window.starts_at > now;
+            (is_coming, if is_coming { starts } else { -starts }, Reverse(campaign.id))
+        });
+        all.truncate(MOST_IN_ORDER);
+        all
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use tidegate_core::{CampaignState, Window};
+    use tidegate_store::conformance::{self, NOW};
+
+    use super::*;
+
+    #[test]
+    fn what_runs_comes_before_what_will_and_a_hundred_are_enough() {
+        let book = Book::default();
+        let minute = |minutes: u64| Duration::from_secs(60 * minutes);
+        let enter = |id: u64, starts_at: Moment| {
+            book.enter(Campaign {
+                id: CampaignId::from_raw(id),
+                state: CampaignState::Live,
+                window: Window { starts_at, ends_at: starts_at + minute(600) },
+                ..conformance::campaign(10, 1)
+            });
+        };
+        enter(1, NOW - minute(9));
+        enter(2, NOW + minute(9));
+        enter(3, NOW);
+        enter(4, NOW + minute(1));
+        let order = |book: &Book| book.in_order(NOW).iter().map(|one| one.id.raw()).collect::<Vec<_>>();
+        assert_eq!(order(&book), [3, 1, 4, 2]);
+        (5..205).for_each(|id| enter(id, NOW + minute(id)));
+        let shown = order(&book);
+        assert_eq!((shown.len(), &shown[..3]), (MOST_IN_ORDER, &[3, 1, 4][..]));
     }
 }

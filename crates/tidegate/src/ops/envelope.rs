@@ -67,7 +67,7 @@ fn money(money: Money) -> Value {
 }
 
 impl App {
-    /// The public id of what an event happened to.
+    /// The public id of what an event happened to; nothing where that has none.
     pub fn subject_of(&self, event: &Event) -> String {
         let raw = event.subject;
         match event.kind.split('.').next() {
@@ -77,6 +77,8 @@ impl App {
             Some("play" | "prize") => self.print(PlayId::from_raw(raw)),
             Some("delivery") => self.print(DeliveryId::from_raw(raw)),
             Some("webhook") => self.print(WebhookId::from_raw(raw)),
+            // The admin key is no operator's.
+            Some("operator") if raw == 0 => String::new(),
             Some("operator") => self.print(OperatorId::from_raw(raw)),
             Some("api_key") => self.print(ApiKeyId::from_raw(raw)),
             Some("buyers") => self.print(UserId::from_raw(raw)),

@@ -6,29 +6,35 @@
 
 pub mod accounts;
 pub mod keys;
+pub mod own;
 pub mod second_factor;
 mod tries;
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use subtle::ConstantTimeEq;
 use tidegate_core::{Moment, Rejection, Role};
-use tidegate_store::ledger::sql::{Console, OpenedBy, OperatorAccount};
+use tidegate_store::ledger::sql::{Console, NewConsole, OpenedBy, OperatorAccount};
 use tidegate_store::ledger::{Actor, LedgerError};
 
 use self::accounts::is_name;
 use self::keys::KnownKeys;
 use self::tries::Tries;
+use super::accounts::Passwords;
 use super::{App, Refusal};
 use crate::chance::{self, Secret, digest};
 
 /// A console lasts this long after it was used.
 const CONSOLE_LIFE: Duration = Duration::from_secs(12 * 3600);
+/// And no longer than this after it was opened, however much it is used.
+const CONSOLE_LONGEST: Duration = Duration::from_secs(7 * 24 * 3600);
 /// Using a console is noted when this much of its life is gone: not with every request.
 const NOTE_AFTER: Duration = Duration::from_secs(300);
 /// What tokens of consoles begin with.
 const CONSOLE_PREFIX: &str = "tq_";
+/// Characters of a name, a password or a code that are looked at: nobody has longer ones.
+const LONGEST: usize = 128;
 
 const WRONG_SIGN_IN: Refusal = Refusal::NotSignedIn {
     code: "login_failed",
@@ -40,10 +46,37 @@ const CODE_REQUIRED: Refusal = Refusal::NotSignedIn {
 };
 
 /// What the use cases remember about operators.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Operators {
     keys: KnownKeys,
     tries: Tries,
+    /// A place of their own: a crowd of buyers who log in keeps no operator waiting.
+    passwords: Passwords,
+}
+
+impl Operators {
+    pub(super) fn new(buyers: &Passwords) -> Self {
+        Self { keys: KnownKeys::default(), tries: Tries::default(), passwords: buyers.beside(1) }
+    }
+}
+
+/// What somebody signs in with, and from where.
+#[derive(Clone)]
+pub struct SignIn {
+    pub name: String,
+    pub password: String,
+    /// Of the second factor, where there is one.
+    pub code: Option<String>,
+    /// What the tries of their network address are counted under.
+    pub place: String,
+    /// The token of the console that the same browser has: it ends.
+    pub before: Option<String>,
+}
+
+impl std::fmt::Debug for SignIn {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("SignIn").field("name", &self.name).field("place", &self.place).finish_non_exhaustive()
+    }
 }
 
 /// Who acts, and what they may do.
@@ -113,67 +146,99 @@ impl App {
         digest(&[key.as_bytes()]).ct_eq(&self.admin_key_digest).into()
     }
 
-    /// The admin key signs in to a console, as an admin without a name.
-    pub async fn sign_in_with_key(&self, key: &str) -> Result<ConsoleSession, Refusal> {
+    /// The admin key signs in to a console, as an admin without a name. `before` is the console the same browser has.
+    pub async fn sign_in_with_key(&self, key: &str, before: Option<&str>) -> Result<ConsoleSession, Refusal> {
         if !self.is_admin_key(key) {
             return Err(WRONG_SIGN_IN);
         }
-        let (token, expires_at, now) = self.new_console()?;
-        let opener = self.console_opener();
-        self.ledger.open_key_console(digest(&[token.as_bytes()]), opener, expires_at, now).await?;
-        Ok(ConsoleSession { token, expires_at, operating: Operating::ADMIN_KEY })
+        let (token, console) = self.new_console(before)?;
+        self.ledger.open_key_console(console, self.console_opener()).await?;
+        Ok(ConsoleSession { token, expires_at: console.expires_at, operating: Operating::ADMIN_KEY })
     }
 
     /// An operator signs in to a console; one with a second factor needs its code, too.
-    pub async fn sign_in_operator(
-        &self,
-        name: &str,
-        password: String,
-        code: Option<&str>,
-    ) -> Result<ConsoleSession, Refusal> {
-        // What cannot be a name is nobody's, and need not be counted.
-        let tries = is_name(name).then(|| self.operators.tries.of(name));
-        if let Some(tries) = &tries {
-            tries.take(self.now())?;
+    pub async fn sign_in_operator(&self, given: SignIn) -> Result<ConsoleSession, Refusal> {
+        let SignIn { name, password, code, place, before } = given;
+        for (field, text) in [("name", Some(&name)), ("password", Some(&password)), ("code", code.as_ref())] {
+            if text.is_some_and(|text| text.chars().count() > LONGEST) {
+                return Err(Refusal::invalid(field, format!("must have at most {LONGEST} characters")));
+            }
         }
-        let account = self.ledger.operator_account(name).await?;
+        if !is_name(&name) {
+            // It is nobody's, and need not be counted.
+            return Err(WRONG_SIGN_IN);
+        }
+        let taken = self.operators.tries.password(&name, &place, Instant::now())?;
+        let account = self.ledger.operator_account(&name).await?;
         let hash = account.as_ref().map(|account| account.password.as_str());
-        let right = self.passwords.matches(password, hash).await?;
-        let account = account.filter(|account| right && !account.disabled).ok_or(WRONG_SIGN_IN)?;
-        let step = match (&account.totp, code) {
-            (None, _) => None,
-            (Some(_), None) => {
-                // Neither right nor wrong yet.
-                tries.inspect(|tries| tries.give_back());
-                return Err(CODE_REQUIRED);
+        let right = self.operators.passwords.matches(password, hash).await?;
+        if !right || account.as_ref().is_none_or(|account| account.disabled) {
+            let is_news = taken.wrong();
+            // Names that nobody has are not written down: there is no end to them.
+            if let Some(account) = account.filter(|_| is_news) {
+                self.tell_refused(&account, "operator.sign_in_refused", &place);
             }
-            (Some(secret), Some(code)) => {
-                Some(second_factor::step_of(secret, code, self.now()).ok_or(WRONG_SIGN_IN)?)
-            }
+            return Err(WRONG_SIGN_IN);
+        }
+        let account = account.ok_or(WRONG_SIGN_IN)?;
+        let session = if account.totp.is_some() {
+            // The password is neither right nor wrong yet for who has no code.
+            let code = code.ok_or(CODE_REQUIRED)?;
+            self.sign_in_by_code(account, &code, &place, before.as_deref()).await?
+        } else {
+            self.open_console(account, None, before.as_deref()).await?.ok_or(WRONG_SIGN_IN)?
         };
-        let session = self.open_console(account, step).await?;
-        tries.inspect(|tries| tries.forget());
+        taken.right();
         Ok(session)
     }
 
+    /// Whoever has the password shows the code of the second factor.
+    async fn sign_in_by_code(
+        &self,
+        account: OperatorAccount,
+        code: &str,
+        place: &str,
+        before: Option<&str>,
+    ) -> Result<ConsoleSession, Refusal> {
+        let taken = self.operators.tries.code(&account.name, Instant::now())?;
+        let step = second_factor::step_of(account.totp.as_deref().unwrap_or_default(), code, self.now());
+        let opened = match step {
+            Some(step) => self.open_console(account.clone(), Some(step), before).await?,
+            None => None,
+        };
+        if let Some(session) = opened {
+            taken.right();
+            return Ok(session);
+        }
+        if taken.wrong() {
+            self.tell_refused(&account, "operator.code_refused", place);
+        }
+        Err(WRONG_SIGN_IN)
+    }
+
+    /// `None` where the account has changed since it was looked at, or the code was taken before.
     async fn open_console(
         &self,
         account: OperatorAccount,
         step: Option<u32>,
-    ) -> Result<ConsoleSession, Refusal> {
-        let (token, expires_at, now) = self.new_console()?;
+        before: Option<&str>,
+    ) -> Result<Option<ConsoleSession>, Refusal> {
+        let (token, console) = self.new_console(before)?;
         let operating = Operating { name: Some(account.name.clone()), role: account.role };
-        let kept = digest(&[token.as_bytes()]);
-        if !self.ledger.open_console(kept, account, step, expires_at, now).await? {
-            return Err(WRONG_SIGN_IN);
-        }
-        Ok(ConsoleSession { token, expires_at, operating })
+        let is_open = self.ledger.open_console(console, account, step).await?;
+        Ok(is_open.then_some(ConsoleSession { token, expires_at: console.expires_at, operating }))
     }
 
-    fn new_console(&self) -> Result<(String, Moment, Moment), Refusal> {
+    fn new_console(&self, before: Option<&str>) -> Result<(String, NewConsole), Refusal> {
         let secret = chance::secret().map_err(|error| Refusal::Unavailable(error.to_string()))?;
-        let now = self.now();
-        Ok((chance::token(CONSOLE_PREFIX, &secret), now + CONSOLE_LIFE, now))
+        let (token, now) = (chance::token(CONSOLE_PREFIX, &secret), self.now());
+        let console = NewConsole {
+            token: digest(&[token.as_bytes()]),
+            opened_at: now,
+            expires_at: now + CONSOLE_LIFE,
+            instead_of: before.map(|before| digest(&[before.as_bytes()])),
+        };
+        Ok((token, console))
     }
 
     /// What consoles are kept with that the admin key opened: with another key they are worth nothing.
@@ -181,32 +246,45 @@ impl App {
         chance::keyed(&self.secret, &[b"console", &self.admin_key_digest])
     }
 
-    /// Who has signed in to the console of this token.
+    /// Who has signed in to the console of this token; it lasts longer for being used.
     pub async fn console(&self, token: &str) -> Result<Operating, Refusal> {
-        if !token.starts_with(CONSOLE_PREFIX) {
-            return Err(Rejection::Unauthenticated.into());
-        }
-        let (token, now) = (digest(&[token.as_bytes()]), self.now());
-        let found = self.ledger.console(token).await?.filter(|console| now < console.expires_at);
-        let Some(Console { opened_by, expires_at }) = found else {
-            return Err(Rejection::Unauthenticated.into());
-        };
-        let operating = match opened_by {
-            OpenedBy::Operator { name, role } => Operating { name: Some(name), role },
-            OpenedBy::AdminKey(opener) if opener == self.console_opener() => Operating::ADMIN_KEY,
-            OpenedBy::AdminKey(_) => return Err(Rejection::Unauthenticated.into()),
-        };
-        if now + CONSOLE_LIFE >= expires_at + NOTE_AFTER {
-            let extended = self.ledger.extend_console(token, now + CONSOLE_LIFE).await;
+        let (operating, console) = self.opened(token).await?;
+        let now = self.now();
+        let until = (now + CONSOLE_LIFE).min(console.opened_at + CONSOLE_LONGEST);
+        if until >= console.expires_at + NOTE_AFTER {
+            let extended = self.ledger.extend_console(digest(&[token.as_bytes()]), until).await;
             // It ends when it would have.
             let _ = extended.inspect_err(|error| tracing::warn!(%error, "a console could not be extended"));
         }
         Ok(operating)
     }
 
+    /// Like `operator`, for whoever watches without doing anything: no console lasts longer for it.
+    pub async fn still_operator(&self, bearer: &str) -> Result<Operating, Refusal> {
+        if bearer.starts_with(CONSOLE_PREFIX) {
+            return Ok(self.opened(bearer).await?.0);
+        }
+        self.operator(Some(bearer)).await
+    }
+
+    async fn opened(&self, token: &str) -> Result<(Operating, Console), Refusal> {
+        if !token.starts_with(CONSOLE_PREFIX) {
+            return Err(Rejection::Unauthenticated.into());
+        }
+        let (token, now) = (digest(&[token.as_bytes()]), self.now());
+        let found = self.ledger.console(token).await?.filter(|console| now < console.expires_at);
+        let console = found.ok_or(Rejection::Unauthenticated)?;
+        let operating = match &console.opened_by {
+            OpenedBy::Operator { name, role } => Operating { name: Some(name.clone()), role: *role },
+            OpenedBy::AdminKey(opener) if *opener == self.console_opener() => Operating::ADMIN_KEY,
+            OpenedBy::AdminKey(_) => return Err(Rejection::Unauthenticated.into()),
+        };
+        Ok((operating, console))
+    }
+
     /// Ends the console of this token.
     pub async fn sign_out_operator(&self, token: &str) -> Result<(), Refusal> {
-        Ok(self.ledger.end_console(digest(&[token.as_bytes()])).await?)
+        Ok(self.ledger.end_console(digest(&[token.as_bytes()]), self.now()).await?)
     }
 
     /// Forgets consoles that ended and keys that were revoked long ago.

@@ -25,9 +25,11 @@ struct Page<'a> {
     told: String,
 }
 
-/// Begins the page's file: whoever cannot have one is told before the rehearsal, not after it.
+/// Begins the page's file: whoever cannot have one is told before the rehearsal, not after it. A report that is there stays
+/// until the new one is.
 pub(super) fn begin(path: &Path) -> anyhow::Result<()> {
-    put(path, "")
+    let opened = std::fs::OpenOptions::new().append(true).create(true).open(path);
+    opened.map(|_| ()).with_context(|| unwritable(path))
 }
 
 pub(super) fn write(path: &Path, report: &Report, timeline: &Timeline) -> anyhow::Result<()> {
@@ -35,7 +37,11 @@ pub(super) fn write(path: &Path, report: &Report, timeline: &Timeline) -> anyhow
 }
 
 fn put(path: &Path, page: &str) -> anyhow::Result<()> {
-    std::fs::write(path, page).with_context(|| format!("the report cannot be written to {}", path.display()))
+    std::fs::write(path, page).with_context(|| unwritable(path))
+}
+
+fn unwritable(path: &Path) -> String {
+    format!("the report cannot be written to {}", path.display())
 }
 
 fn render(report: &Report, timeline: &Timeline) -> anyhow::Result<String> {
@@ -87,4 +93,20 @@ fn figures(report: &Report) -> Vec<(&'static str, String)> {
         ("all within", format!("{:.2} ms", report.max_ms)),
         ("took", format!("{:.2} s", report.elapsed_s)),
     ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_earlier_report_stays_until_there_is_a_new_one() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("report.html");
+        begin(&path).unwrap();
+        std::fs::write(&path, "an earlier report").unwrap();
+        begin(&path).unwrap();
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "an earlier report");
+        assert!(begin(directory.path()).is_err());
+    }
 }

@@ -229,10 +229,16 @@ async fn a_second_factor_is_set_up_and_asked_for() -> Story {
     as_it_is_sound(&desk, "second-factor").await?;
     let secret = desk.text("#secret").await?;
     desk.fill("#code", "000000").await?;
+    desk.fill("#current", PASSWORD).await?;
     desk.click_text("Switch it on").await?;
     desk.see("This is not the code").await?;
     assert_eq!(desk.text("#secret").await?, secret, "the device need not be set up again");
     desk.fill("#code", &code(&secret, 0)?).await?;
+    desk.fill("#current", "not my password").await?;
+    desk.click_text("Switch it on").await?;
+    desk.see("This is not the password you have now").await?;
+    desk.fill("#code", &code(&secret, 0)?).await?;
+    desk.fill("#current", PASSWORD).await?;
     desk.click_text("Switch it on").await?;
     desk.see("Signing in needs a code from your device").await?;
 
@@ -252,7 +258,16 @@ async fn a_second_factor_is_set_up_and_asked_for() -> Story {
     desk.click_text("Change the password").await?;
     desk.see("is not the password you have now").await?;
     desk.click_text("Remove the second factor").await?;
+    desk.fill("#remove-current", PASSWORD).await?;
+    desk.fill("#remove-code", &code(&secret, 0)?).await?;
     desk.click_text("Yes, remove it").await?;
+    desk.see("is not what your second factor shows now, or was used before").await?;
+    desk.click_text("Set up another device").await?;
+    desk.wait_for("#current_code").await?;
+    desk.axe().await?;
+    // Whoever has lost the device asks an admin.
+    site.admin(Method::DELETE, "/v1/admin/operators/lin/totp", None).await?;
+    desk.goto("/console/account").await?;
     desk.see("With a second factor a stolen password alone opens nothing").await?;
     desk.fill("#current", PASSWORD).await?;
     desk.fill("#password", "another long password").await?;

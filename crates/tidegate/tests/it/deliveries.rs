@@ -70,6 +70,37 @@ async fn texts_and_codes_are_given_at_once_and_every_code_once() {
 }
 
 #[tokio::test]
+async fn viewers_see_neither_what_was_won_nor_where_it_goes() {
+    let mut app = TestApp::start().await;
+    let codes =
+        app.draw(&json!([prize("code", &json!({"codes": ["A1", "B2", "C3", "D4", "E5"]}))]), |_| {}).await;
+    let goods = app.draw(&json!([prize("goods", &json!({}))]), |_| {}).await;
+    let mut player = app.buyer().await;
+    let code = played(&mut player, &codes, "").await;
+    let parcel = played(&mut player, &goods, "").await;
+    let path = format!("/v1/plays/{}/address", parcel["id"].as_str().unwrap());
+    player.expect(200, Method::PUT, &path, Some(&address())).await.unwrap();
+    app.deliver().await;
+    let delivery = listed(&mut app, &parcel).await;
+    let one = format!("/v1/admin/deliveries/{}", delivery["id"].as_str().unwrap());
+    let mut seen = Vec::new();
+    for role in ["viewer", "operator"] {
+        let key = json!({"name": role, "role": role});
+        let key = app.operator.expect(201, Method::POST, "/v1/admin/keys", Some(&key)).await.unwrap();
+        let mut machine = Client::new(&app.url, key["key"].as_str()).unwrap();
+        let mut said = String::new();
+        for path in ["/v1/admin/plays", "/v1/admin/deliveries", one.as_str()] {
+            let answer = machine.get(path).await.unwrap();
+            assert_eq!(answer.status, 200, "{path}");
+            said.push_str(&answer.json().to_string());
+        }
+        assert!(said.contains(code["id"].as_str().unwrap()), "what there is to see is there");
+        seen.push((said.contains("\"content\""), said.contains("88 Century Avenue")));
+    }
+    assert_eq!(seen, [(false, false), (true, true)]);
+}
+
+#[tokio::test]
 async fn a_grant_at_the_close_waits_for_it_and_a_manual_one_for_an_operator() {
     let mut app = TestApp::start().await;
     let later = prize("text", &json!({"content": "Later.", "grant": "at_close"}));

@@ -1,9 +1,11 @@
 //! The figures of a running sale, and the stream of them.
 
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use serde_json::{Value, json};
 use tidegate::client::Client;
+use tidegate::clock::Clock;
 use tidegate::ops::live::{Light, LiveFigures};
 use tidegate_core::{CampaignId, DrawId};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
@@ -22,6 +24,7 @@ fn campaign(app: &TestApp, sale: &str) -> CampaignId {
 async fn a_second(app: &TestApp) {
     app.clock.advance(SECOND);
     app.app.sample_live().await.unwrap();
+    app.app.count_expiring().await.unwrap();
 }
 
 /// The figures once everything accepted is recorded.
@@ -32,11 +35,11 @@ async fn figures(app: &mut TestApp, id: CampaignId) -> LiveFigures {
 }
 
 /// Opens a stream of figures and passes on what it tells, until it ends.
-async fn watch(url: String, query: String, told: mpsc::UnboundedSender<Value>) {
+async fn watch(url: String, query: String, token: String, told: mpsc::UnboundedSender<Value>) {
     let stream = TcpStream::connect(url.strip_prefix("http://").unwrap()).await.unwrap();
     let mut stream = BufReader::new(stream);
     let request = format!(
-        "GET /v1/admin/live{query} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {ADMIN_KEY}\r\nconnection: close\r\n\r\n"
+        "GET /v1/admin/live{query} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {token}\r\nconnection: close\r\n\r\n"
     );
     stream.write_all(request.as_bytes()).await.unwrap();
     let mut line = String::new();
@@ -49,8 +52,12 @@ async fn watch(url: String, query: String, told: mpsc::UnboundedSender<Value>) {
 }
 
 fn stream(app: &TestApp, query: &str) -> mpsc::UnboundedReceiver<Value> {
+    stream_of(app, query, ADMIN_KEY)
+}
+
+fn stream_of(app: &TestApp, query: &str, token: &str) -> mpsc::UnboundedReceiver<Value> {
     let (tell, told) = mpsc::unbounded_channel();
-    tokio::spawn(watch(app.url.clone(), query.to_owned(), tell));
+    tokio::spawn(watch(app.url.clone(), query.to_owned(), token.to_owned(), tell));
     told
 }
 
@@ -113,8 +120,9 @@ async fn a_sale_is_sampled_every_second_and_kept_after_its_end() {
     bought(&mut buyers[1], &sale, 1).await;
     refused(&order(&mut buyers[0], &sale, 1).await, 409, "limit_reached");
     let shown = figures(&mut app, id).await;
-    assert!((shown.pace.attempts_per_s - 3.0).abs() < 0.05 && (shown.pace.accepted_per_s - 2.0).abs() < 0.05);
-    assert!(shown.pace.latency.p99.is_some());
+    let pace = shown.pace.unwrap();
+    assert!((pace.attempts_per_s - 3.0).abs() < 0.05 && (pace.accepted_per_s - 2.0).abs() < 0.05);
+    assert!(pace.latency.p99.is_some());
     a_second(&app).await;
     app.app.sample_live().await.unwrap();
     let series = app.app.live(id).await.unwrap().series;
@@ -149,6 +157,52 @@ async fn whoever_asks_in_the_same_second_sees_the_same() {
     assert_eq!(app.app.live(id).await.unwrap().totals.attempts, 0);
     app.clock.advance(SECOND);
     assert_eq!(app.app.live(id).await.unwrap().totals.attempts, 1);
+}
+
+#[tokio::test]
+async fn what_was_not_looked_at_is_not_told_as_zero() {
+    let mut app = TestApp::start().await;
+    let mut terms = app.terms(5, 1).await;
+    terms["starts_at"] = json!((app.app.now() + 600 * SECOND).to_string());
+    let later = app.draft(&terms).await;
+    app.step(&later, "publish").await;
+    let shown = app.app.live(campaign(&app, &later)).await.unwrap();
+    assert_eq!((shown.pace, shown.series.len()), (None, 0), "it is not sampled before it is near");
+    a_second(&app).await;
+    app.app.visited(campaign(&app, &later));
+    let shown = app.app.live(campaign(&app, &later)).await.unwrap();
+    assert_eq!((shown.pace, shown.totals.visits), (None, 0), "nor does it take a place");
+}
+
+#[tokio::test]
+async fn a_clock_that_is_set_back_freezes_nothing() {
+    let mut app = TestApp::start().await;
+    let sale = app.sale(5, 5).await;
+    let id = campaign(&app, &sale);
+    let mut buyer = app.buyer().await;
+    app.clock.advance(30 * SECOND);
+    app.app.sample_live().await.unwrap();
+    assert_eq!(app.app.live(id).await.unwrap().totals.attempts, 0);
+    bought(&mut buyer, &sale, 1).await;
+    let Clock::Manual(clock) = &app.clock else { unreachable!("tests move the clock themselves") };
+    clock.fetch_sub(20_000, Ordering::SeqCst);
+    app.app.sample_live().await.unwrap();
+    assert_eq!(app.app.live(id).await.unwrap().totals.attempts, 1);
+    bought(&mut buyer, &sale, 1).await;
+    a_second(&app).await;
+    let shown = app.app.live(id).await.unwrap();
+    assert!((shown.pace.unwrap().attempts_per_s - 1.0).abs() < 0.05, "{:?}", shown.pace);
+}
+
+#[tokio::test]
+async fn a_stream_ends_with_the_session_it_was_opened_with() {
+    let app = TestApp::start().await;
+    let session = app.app.sign_in_with_key(ADMIN_KEY, None).await.unwrap();
+    let mut told = stream_of(&app, "", &session.token);
+    assert!(next(&mut told).await.is_some());
+    app.app.sign_out_operator(&session.token).await.unwrap();
+    let until_the_end = async { while next(&mut told).await.is_some() {} };
+    tokio::time::timeout(Duration::from_secs(15), until_the_end).await.expect("it ends at the next look");
 }
 
 #[tokio::test]

@@ -125,7 +125,7 @@ async fn secrets_are_not_in_the_ledger() {
     app.sound(&sale, 1, 1, 0).await;
     let key = json!({"name": "deploy", "role": "viewer"});
     let key = app.operator.post("/v1/admin/keys", &key).await.unwrap().json()["key"].clone();
-    let console = app.app.sign_in_with_key(crate::support::ADMIN_KEY).await.unwrap().token;
+    let console = app.app.sign_in_with_key(crate::support::ADMIN_KEY, None).await.unwrap().token;
     let data = app.data_dir();
     for file in ["ledger.db", "ledger.db-wal"] {
         let bytes = std::fs::read(data.join(file)).unwrap();

@@ -36,7 +36,7 @@ async fn a_thousand_new_visitors_a_second_all_see_the_home_page() {
     let server = Server::start_with(&program(), &data, ADMIN_KEY, &[], "--demo").await.unwrap();
     let url: Arc<str> = server.url().into();
     let (failed, bytes) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
-    let took = Arc::new(Mutex::new(Histogram::<u64>::new(3).unwrap()));
+    let took = Arc::new(Mutex::new(Histogram::<u64>::new_with_bounds(1, 60_000_000, 3).unwrap()));
     let started = Instant::now();
     let mut visits = tokio::task::JoinSet::new();
     for number in 0..VISITORS_PER_S * FOR_S {

@@ -46,7 +46,7 @@ fn insert(tx: &Connection, key: &ApiKey, digest: &[u8; 32], most: u32) -> engine
     }
     let inserted = tx.execute(
         "INSERT INTO api_key (id, name, digest, role, created_at, created_by) VALUES (?, ?, ?, ?, ?, ?)
-         ON CONFLICT DO NOTHING",
+         ON CONFLICT (name) WHERE revoked_at IS NULL DO NOTHING",
         params![
             sql(key.id.raw()),
             key.name,
@@ -96,7 +96,8 @@ impl SqlLedger {
         .await
     }
 
-    /// Makes a key, unless one that works has its name or `most` work already.
+    /// Makes a key, unless one that works has its name or `most` work already. A digest that is there already is an error:
+    /// chance gives no secret twice.
     pub async fn create_api_key(
         &self,
         key: ApiKey,

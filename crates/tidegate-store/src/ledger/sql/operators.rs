@@ -1,7 +1,8 @@
 //! Operators' accounts, and the consoles they have signed in to. Tokens are kept as digests only.
 //!
 //! What always holds: a code of a second factor is taken once, on whichever node; a console is worth what its operator is
-//! at the moment of its use; who is disabled or has a new password has no console any more, from the same commit on.
+//! at the moment of its use; who is disabled or has a new password has no console any more, from the same commit on;
+//! who has a new second factor has at most the one it was put in force from.
 
 use std::fmt;
 use std::sync::Arc;
@@ -55,7 +56,8 @@ pub enum OperatorChange {
     Disabled(bool),
     /// The hash of a new one; ends the operator's consoles.
     Password(String),
-    /// A second factor's secret, with the step of the code that proved it; or none any more.
+    /// A second factor's secret, with the step of the code that proved it; ends the operator's other consoles. Or none any
+    /// more.
     Totp(Option<(Vec<u8>, u32)>),
 }
 
@@ -83,7 +85,19 @@ impl fmt::Debug for OperatorChange {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Console {
     pub opened_by: OpenedBy,
+    pub opened_at: Moment,
     pub expires_at: Moment,
+}
+
+/// A console that is to be opened.
+#[derive(Clone, Copy, Debug)]
+pub struct NewConsole {
+    /// The digest of its token.
+    pub token: [u8; 32],
+    pub opened_at: Moment,
+    pub expires_at: Moment,
+    /// The one that the same browser had until now, which ends.
+    pub instead_of: Option<[u8; 32]>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -112,7 +126,7 @@ fn console(row: &Row<'_>) -> engine::Result<Console> {
         Some(key) => OpenedBy::AdminKey(key),
         None => OpenedBy::Operator { name: row.get("name")?, role: word(row, "role", Role::parse)? },
     };
-    Ok(Console { opened_by, expires_at: moment(row, "expires_at")? })
+    Ok(Console { opened_by, opened_at: moment(row, "opened_at")?, expires_at: moment(row, "expires_at")? })
 }
 
 fn insert(tx: &Connection, account: &OperatorAccount, most: u32) -> engine::Result<Made> {
@@ -135,7 +149,13 @@ fn insert(tx: &Connection, account: &OperatorAccount, most: u32) -> engine::Resu
     Ok(if inserted == 1 { Made::Yes } else { Made::NameTaken })
 }
 
-fn change(tx: &Connection, account: i64, change: &OperatorChange) -> engine::Result<()> {
+/// `keep` is the digest of the console that the change is made from.
+fn change(
+    tx: &Connection,
+    account: i64,
+    change: &OperatorChange,
+    keep: Option<[u8; 32]>,
+) -> engine::Result<()> {
     match change {
         OperatorChange::Role(role) => tx.execute(
             "UPDATE operator_account SET role = ?2 WHERE id = ?1",
@@ -150,17 +170,48 @@ fn change(tx: &Connection, account: i64, change: &OperatorChange) -> engine::Res
         OperatorChange::Totp(factor) => {
             let (secret, step) = factor.clone().unzip();
             tx.execute(
+                // With another secret no code was taken yet, whatever the step.
                 "UPDATE operator_account SET totp = ?2,
-                     totp_step = CASE WHEN totp_step < ?3 THEN CAST(?3 AS BIGINT) ELSE totp_step END WHERE id = ?1",
+                     totp_step = CASE WHEN totp IS NOT DISTINCT FROM ?2 AND totp_step > ?3 THEN totp_step
+                                 ELSE CAST(?3 AS BIGINT) END WHERE id = ?1",
                 params![account, secret, step.unwrap_or(0)],
             )?
         }
     };
-    if matches!(change, OperatorChange::Disabled(true) | OperatorChange::Password(_)) {
-        tx.execute("DELETE FROM operator_session WHERE account = ?", [account])?;
+    match change {
+        OperatorChange::Disabled(true) | OperatorChange::Password(_) => {
+            tx.execute("DELETE FROM operator_session WHERE account = ?", [account])?;
+        }
+        OperatorChange::Totp(Some(_)) => {
+            tx.execute(
+                "DELETE FROM operator_session WHERE account = ?1 AND token IS DISTINCT FROM ?2",
+                params![account, keep],
+            )?;
+        }
+        OperatorChange::Role(_) | OperatorChange::Disabled(false) | OperatorChange::Totp(None) => {}
     }
     Ok(())
 }
+
+/// Ends a console, if there is one, and tells of it.
+fn end(tx: &Connection, token: [u8; 32], now: Moment) -> engine::Result<()> {
+    let whose = tx
+        .prepare_cached(
+            "SELECT account, name FROM operator_session LEFT JOIN operator_account ON id = account WHERE token = ?",
+        )?
+        .query_row([token], |row| {
+            Ok((row.get::<_, Option<i64>>("account")?, row.get::<_, Option<String>>("name")?))
+        })
+        .optional()?;
+    let Some((account, name)) = whose else { return Ok(()) };
+    tx.execute("DELETE FROM operator_session WHERE token = ?", [token])?;
+    let by = Actor::Operator(name.as_deref().map(Arc::from));
+    let detail = name.as_deref().unwrap_or(WITH_ADMIN_KEY);
+    tell(tx, &by, now, told(account.unwrap_or(0).cast_unsigned(), "operator.signed_out", detail))
+}
+
+/// What is said of consoles that the admin key opened: they are no account's.
+const WITH_ADMIN_KEY: &str = "with the admin key";
 
 fn told<'a>(account: u64, kind: &'static str, detail: &'a str) -> Told<'a> {
     Told { kind, campaign: None, subject: account, detail: Some(detail) }
@@ -210,11 +261,13 @@ impl SqlLedger {
         .await
     }
 
-    /// Makes these changes together; gives the account as it is then, or `None` if there is none of this name.
+    /// Makes these changes together; gives the account as it is then, or `None` if there is none of this name. `keep` is the
+    /// digest of the console they are made from.
     pub async fn change_operator(
         &self,
         name: String,
         changes: Vec<OperatorChange>,
+        keep: Option<[u8; 32]>,
         by: Actor,
         now: Moment,
     ) -> Result<Option<OperatorAccount>, LedgerError> {
@@ -223,7 +276,7 @@ impl SqlLedger {
             let find = || tx.prepare_cached(find)?.query_row([&name], account).optional();
             let Some(found) = find()? else { return Ok(None) };
             for each in &changes {
-                change(tx, sql(found.id.raw()), each)?;
+                change(tx, sql(found.id.raw()), each, keep)?;
                 let detail = format!("{name}: {}", each.told());
                 tell(tx, &by, now, told(found.id.raw(), "operator.changed", &detail))?;
             }
@@ -236,11 +289,9 @@ impl SqlLedger {
     /// the code of this step, or a later one, was taken before.
     pub async fn open_console(
         &self,
-        token: [u8; 32],
+        console: NewConsole,
         account: OperatorAccount,
         step: Option<u32>,
-        expires_at: Moment,
-        now: Moment,
     ) -> Result<bool, LedgerError> {
         self.write(move |tx| {
             let raw = sql(account.id.raw());
@@ -253,12 +304,14 @@ impl SqlLedger {
             if taken != 1 {
                 return Ok(false);
             }
+            let NewConsole { token, opened_at, expires_at, instead_of } = console;
+            instead_of.map_or(Ok(()), |before| end(tx, before, opened_at))?;
             tx.execute(
-                "INSERT INTO operator_session (token, account, expires_at) VALUES (?, ?, ?)",
-                params![token, raw, expires_at.millis()],
+                "INSERT INTO operator_session (token, account, opened_at, expires_at) VALUES (?, ?, ?, ?)",
+                params![token, raw, opened_at.millis(), expires_at.millis()],
             )?;
             let by = Actor::Operator(Some(Arc::from(account.name.as_str())));
-            tell(tx, &by, now, told(account.id.raw(), "operator.signed_in", &account.name))?;
+            tell(tx, &by, opened_at, told(account.id.raw(), "operator.signed_in", &account.name))?;
             Ok(true)
         })
         .await
@@ -267,17 +320,17 @@ impl SqlLedger {
     /// Signs in whoever has the admin key of this digest.
     pub async fn open_key_console(
         &self,
-        token: [u8; 32],
+        console: NewConsole,
         admin_key: [u8; 32],
-        expires_at: Moment,
-        now: Moment,
     ) -> Result<(), LedgerError> {
         self.write(move |tx| {
+            let NewConsole { token, opened_at, expires_at, instead_of } = console;
+            instead_of.map_or(Ok(()), |before| end(tx, before, opened_at))?;
             tx.execute(
-                "INSERT INTO operator_session (token, admin_key, expires_at) VALUES (?, ?, ?)",
-                params![token, admin_key, expires_at.millis()],
+                "INSERT INTO operator_session (token, admin_key, opened_at, expires_at) VALUES (?, ?, ?, ?)",
+                params![token, admin_key, opened_at.millis(), expires_at.millis()],
             )?;
-            tell(tx, &Actor::Operator(None), now, told(0, "operator.signed_in", "with the admin key"))
+            tell(tx, &Actor::Operator(None), opened_at, told(0, "operator.signed_in", WITH_ADMIN_KEY))
         })
         .await
     }
@@ -287,7 +340,7 @@ impl SqlLedger {
         self.read(move |connection| {
             connection
                 .prepare_cached(
-                    "SELECT admin_key, expires_at, name, role FROM operator_session
+                    "SELECT admin_key, opened_at, expires_at, name, role FROM operator_session
                      LEFT JOIN operator_account ON operator_account.id = account AND disabled = 0
                      WHERE token = ? AND (admin_key IS NOT NULL OR name IS NOT NULL)",
                 )?
@@ -302,9 +355,29 @@ impl SqlLedger {
         self.write(move |tx| tx.execute(update, params![until.millis(), token]).map(|_| ())).await
     }
 
-    pub async fn end_console(&self, token: [u8; 32]) -> Result<(), LedgerError> {
-        let delete = "DELETE FROM operator_session WHERE token = ?";
-        self.write(move |tx| tx.execute(delete, [token]).map(|_| ())).await
+    pub async fn end_console(&self, token: [u8; 32], now: Moment) -> Result<(), LedgerError> {
+        self.write(move |tx| end(tx, token, now)).await
+    }
+
+    /// Takes the code of this step, for something else than signing in; `false` if it, or a later one, was taken before, or
+    /// the factor is another by now.
+    pub async fn take_code(&self, account: OperatorAccount, step: u32) -> Result<bool, LedgerError> {
+        let update = "UPDATE operator_account SET totp_step = ?2
+                      WHERE id = ?1 AND totp IS NOT DISTINCT FROM ?3 AND totp_step < ?2";
+        let taken =
+            self.write(move |tx| tx.execute(update, params![sql(account.id.raw()), step, account.totp]));
+        Ok(taken.await? == 1)
+    }
+
+    /// Writes into the log that somebody did not get in as this operator.
+    pub async fn tell_refused(
+        &self,
+        account: OperatorId,
+        kind: &'static str,
+        detail: String,
+        now: Moment,
+    ) -> Result<(), LedgerError> {
+        self.write(move |tx| tell(tx, &Actor::Clock, now, told(account.raw(), kind, &detail))).await
     }
 
     /// Forgets consoles that ended before `now`.

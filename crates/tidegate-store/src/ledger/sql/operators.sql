@@ -7,7 +7,7 @@ CREATE TABLE operator_account (
     role       TEXT NOT NULL,
     -- The second factor's secret, as it is: codes are computed from it.
     totp       BLOB,
-    -- The step of the last code that was taken. It only rises, so that a code is taken once.
+    -- The step of the last code that was taken. It only rises while the secret stays, so that a code is taken once.
     totp_step  INTEGER NOT NULL DEFAULT 0,
     disabled   INTEGER NOT NULL DEFAULT 0,
     created_at INTEGER NOT NULL
@@ -19,6 +19,8 @@ CREATE TABLE operator_session (
     account    INTEGER REFERENCES operator_account (id),
     -- A digest of the admin key, where that opened it: with another key it is worth nothing.
     admin_key  BLOB,
+    -- However much it is used, it ends a while after this.
+    opened_at  INTEGER NOT NULL,
     expires_at INTEGER NOT NULL,
     CHECK ((account IS NULL) <> (admin_key IS NULL))
 ) STRICT, WITHOUT ROWID;

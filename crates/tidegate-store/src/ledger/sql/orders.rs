@@ -155,26 +155,27 @@ impl SqlLedger {
         .await
     }
 
-    /// Units of one campaign's unpaid orders that are due by each of these moments, the last of which is the latest.
+    /// Units of unpaid orders that are due by each of these moments, the last of which is the latest, by campaign; those that
+    /// have none are left out.
     ///
-    /// Read from the index of deadlines, from its front: the plus keeps the planner from the campaign's own index, which has
-    /// its paid orders, too.
-    pub async fn units_due(&self, campaign: CampaignId, by: [Moment; 3]) -> Result<[u64; 3], LedgerError> {
+    /// Read from the index of deadlines, from its front: the plus keeps the planner from the campaigns' own index, which has
+    /// paid orders, too.
+    pub async fn units_due(&self, by: [Moment; 3]) -> Result<Vec<(CampaignId, [u64; 3])>, LedgerError> {
         self.scan(move |connection| {
             connection
                 .prepare_cached(
-                    "SELECT coalesce(sum(CASE WHEN pay_by <= ?2 THEN units ELSE 0 END), 0),
-                            coalesce(sum(CASE WHEN pay_by <= ?3 THEN units ELSE 0 END), 0), coalesce(sum(units), 0)
-                     FROM (SELECT pay_by, 1 + length(slots) - length(replace(slots, ',', '')) AS units FROM orders
-                           WHERE state = 'awaiting_payment' AND pay_by <= ?4 AND +campaign = ?1) AS due",
+                    "SELECT campaign, coalesce(sum(CASE WHEN pay_by <= ?1 THEN units ELSE 0 END), 0) AS first,
+                            coalesce(sum(CASE WHEN pay_by <= ?2 THEN units ELSE 0 END), 0) AS second,
+                            coalesce(sum(units), 0) AS third
+                     FROM (SELECT +campaign AS campaign, pay_by, 1 + length(slots) - length(replace(slots, ',', '')) AS units
+                           FROM orders WHERE state = 'awaiting_payment' AND pay_by <= ?3) AS due GROUP BY campaign",
                 )?
-                .query_row(
-                    params![sql(campaign.raw()), by[0].millis(), by[1].millis(), by[2].millis()],
-                    |row| {
-                        let units = |at| row.get(at).map(i64::cast_unsigned);
-                        Ok([units(0)?, units(1)?, units(2)?])
-                    },
-                )
+                .query_map(params![by[0].millis(), by[1].millis(), by[2].millis()], |row| {
+                    let units = |column: &'static str| row.get::<_, i64>(column).map(i64::cast_unsigned);
+                    let due = [units("first")?, units("second")?, units("third")?];
+                    Ok((CampaignId::from_raw(units("campaign")?), due))
+                })?
+                .collect()
         })
         .await
     }

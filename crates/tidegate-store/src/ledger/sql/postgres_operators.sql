@@ -7,7 +7,7 @@ CREATE TABLE operator_account (
     role       TEXT NOT NULL,
     -- The second factor's secret, as it is: codes are computed from it.
     totp       BYTEA,
-    -- The step of the last code that was taken. It only rises, so that a code is taken once.
+    -- The step of the last code that was taken. It only rises while the secret stays, so that a code is taken once.
     totp_step  BIGINT NOT NULL DEFAULT 0,
     disabled   BIGINT NOT NULL DEFAULT 0,
     created_at BIGINT NOT NULL
@@ -19,6 +19,8 @@ CREATE TABLE operator_session (
     account    BIGINT REFERENCES operator_account (id),
     -- A digest of the admin key, where that opened it: with another key it is worth nothing.
     admin_key  BYTEA,
+    -- However much it is used, it ends a while after this.
+    opened_at  BIGINT NOT NULL,
     expires_at BIGINT NOT NULL,
     CHECK ((account IS NULL) <> (admin_key IS NULL))
 );

@@ -53,7 +53,8 @@ struct Running {
     held: String,
     paid: String,
     revenue: Option<String>,
-    pace: f64,
+    /// Unknown where the last second was not looked at.
+    pace: Option<f64>,
     ends: When,
 }
 
@@ -106,7 +107,6 @@ async fn published(app: &App, desk: &Desk) -> Result<(Vec<Running>, Vec<Coming>)
         let badge = standing(Campaigns::of(desk.lang), &campaign, figures.at, figures.counters.available);
         running.push(Running::of(desk, &figures, (href, name), badge));
     }
-    coming.sort_by_key(|coming| coming.at_ms);
     Ok((running, coming))
 }
 
@@ -125,7 +125,7 @@ impl Running {
             held: grouped(u64::from(counters.tally.awaiting_payment) + u64::from(counters.queued)),
             paid: grouped(counters.tally.paid.into()),
             revenue: figures.revenue.map(money),
-            pace: figures.pace.attempts_per_s,
+            pace: figures.pace.map(|pace| pace.attempts_per_s),
             ends: When(figures.window.ends_at),
         }
     }

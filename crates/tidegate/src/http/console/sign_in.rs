@@ -8,12 +8,14 @@ use axum::response::{IntoResponse, Response};
 
 use super::super::Site;
 use super::super::browser::{console_cookie, console_token};
-use super::super::input::Asked;
+use super::super::input::{Address, Asked};
+use super::super::limits::bucket_of;
 use super::super::pages::forms::Form;
 use super::super::pages::phrases::Phrase;
 use super::super::pages::{Trouble, html, see};
 use super::super::problem::Problem;
 use super::{Desk, shown};
+use crate::ops::operators::SignIn;
 
 #[derive(Template)]
 #[template(path = "console/sign_in.html")]
@@ -48,17 +50,24 @@ pub(super) async fn show(
     shown(&SignInPage { desk, by_key: query.by == "key", name: String::new(), wants_code: false, wrong })
 }
 
-pub(super) async fn submit(State(site): State<Site>, parts: Parts, form: Form) -> Result<Response, Trouble> {
+pub(super) async fn submit(
+    State(site): State<Site>,
+    Address(address): Address,
+    parts: Parts,
+    form: Form,
+) -> Result<Response, Trouble> {
     let desk = Desk::of(&parts, None);
     let (app, by_key) = (site.app.clone(), form.text("by") == "key");
     let given = form.clone();
+    let (place, before) = (bucket_of(address).to_string(), console_token(&parts.headers).map(str::to_owned));
     let outcome = site
         .carry_out(async move {
             if by_key {
-                return app.sign_in_with_key(given.text("key")).await;
+                return app.sign_in_with_key(given.text("key"), before.as_deref()).await;
             }
-            app.sign_in_operator(given.text("name"), given.raw("password").to_owned(), given.given("code"))
-                .await
+            let (name, password) = (given.text("name").to_owned(), given.raw("password").to_owned());
+            let code = given.given("code").map(str::to_owned);
+            app.sign_in_operator(SignIn { name, password, code, place, before }).await
         })
         .await;
     match outcome {

@@ -26,7 +26,7 @@ pub struct LiveFigures {
     pub waiting: usize,
     /// What the paid units cost; `None` for draws.
     pub revenue: Option<Money>,
-    /// `None` for draws: nothing is paid there.
+    /// `None` for draws, where nothing is paid, and while it is not known.
     pub expiring: Option<Expiring>,
     pub light: Light,
     pub totals: Totals,
@@ -34,8 +34,8 @@ pub struct LiveFigures {
     pub refusals: Vec<(&'static str, u64)>,
     /// Of all attempts since the start.
     pub latency: Quantiles,
-    /// The last second.
-    pub pace: Pace,
+    /// The last second; `None` where that was not looked at.
+    pub pace: Option<Pace>,
     /// Since the start, at most 900 points.
     pub series: Arc<Vec<Sample>>,
     /// What lies between two of them.

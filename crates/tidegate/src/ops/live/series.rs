@@ -13,7 +13,7 @@ use crate::latency::{Counts, STEPS, quantile};
 use crate::ops::campaigns::Counters;
 
 /// Points kept.
-pub const MOST: usize = 900;
+const MOST: usize = 900;
 
 /// One point of the series.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -117,14 +117,20 @@ impl Series {
         Self { points: Arc::default(), every, begun: None, looked: None, latest: None }
     }
 
-    /// Takes a look in. Two looks at the same moment are one.
+    /// Takes a look in. Two looks at the same moment are one; one before the last, after the clock was set back, begins anew
+    /// and gives up the points that were in its future.
     pub(super) fn look(&mut self, at: Moment, reading: &Reading, counters: &Counters, waiting: usize) {
         let empty = Mark { at, attempts: 0, accepted: 0, refused: 0, latencies: [0; STEPS] };
         let looked = self.looked.unwrap_or(empty);
-        if self.looked.is_some() && at <= looked.at {
+        if self.looked.is_some() && at == looked.at {
             return;
         }
         let mark = Mark::of(at, reading);
+        if at < looked.at {
+            Arc::make_mut(&mut self.points).retain(|point| point.at < at);
+            (self.begun, self.looked, self.latest) = (Some(mark), Some(mark), None);
+            return;
+        }
         self.latest = Some(looked.sample(at, reading, counters, waiting));
         self.looked = Some(mark);
         let begun = self.begun.unwrap_or(empty);
@@ -207,6 +213,23 @@ mod tests {
         }
         let worst = series.points().iter().filter_map(|point| point.p99).max().unwrap();
         assert!(worst >= Duration::from_secs(2), "{worst:?}");
+    }
+
+    #[test]
+    fn a_clock_that_is_set_back_stops_nothing() {
+        let (meter, mut series) = (Meter::default(), Series::new(SECOND));
+        let at = |second: i64| Moment::from_millis(second * 1000);
+        for second in 100..110 {
+            series.look(at(second), &meter.read(), &counters(1), 0);
+        }
+        for second in 104..107 {
+            meter.attempted(Attempted::Accepted, SECOND);
+            series.look(at(second), &meter.read(), &counters(1), 0);
+        }
+        let points = series.points();
+        let moments: Vec<_> = points.iter().map(|point| point.at.millis() / 1000).collect();
+        assert_eq!(moments, [100, 101, 102, 103, 105, 106]);
+        assert!((series.latest().unwrap().attempts_per_s - 1.0).abs() < f64::EPSILON);
     }
 
     #[test]

@@ -5,6 +5,7 @@ use tidegate_store::ledger::Remember;
 use tidegate_store::ledger::sql::{Made, OperatorAccount, OperatorChange};
 
 use super::Operating;
+use super::own::Shown;
 use crate::ops::{App, Refusal};
 
 pub const OPERATORS_SCOPE: &str = "operators";
@@ -82,8 +83,7 @@ impl App {
         by.may(Role::Admin)?;
         check_name(&name)?;
         check_password(&password)?;
-        let password = self.passwords.hash(password).await?;
-        let _one_at_a_time = self.campaigns.lock().await;
+        let password = self.operators.passwords.hash(password).await?;
         if self.done_before(key.as_ref()).await?.is_some() {
             return self.operator_account(&name).await;
         }
@@ -91,7 +91,12 @@ impl App {
         let id = OperatorId::from_raw(self.next_id(now));
         let account =
             OperatorAccount { id, name, password, role, totp: None, disabled: false, created_at: now };
-        let done = self.ledger.create_operator(account.clone(), MAX_OPERATORS, by.actor(), key).await?;
+        let done =
+            self.ledger.create_operator(account.clone(), MAX_OPERATORS, by.actor(), key.clone()).await?;
+        // The same request may have been carried out meanwhile.
+        if done != Made::Yes && self.done_before(key.as_ref()).await?.is_some() {
+            return self.operator_account(&account.name).await;
+        }
         made(done, "operator", MAX_OPERATORS)?;
         Ok(account)
     }
@@ -107,7 +112,8 @@ impl App {
 
     /// Takes effect with the operator's next request.
     pub async fn set_role(&self, by: &Operating, name: &str, role: Role) -> Result<OperatorAccount, Refusal> {
-        self.change_operator(by, name, OperatorPatch { role: Some(role), ..OperatorPatch::default() }).await
+        let patch = OperatorPatch { role: Some(role), ..OperatorPatch::default() };
+        self.change_operator(by, name, patch, Shown::default()).await
     }
 
     /// Who is disabled is out at once and cannot sign in.
@@ -118,37 +124,19 @@ impl App {
         disabled: bool,
     ) -> Result<OperatorAccount, Refusal> {
         let patch = OperatorPatch { disabled: Some(disabled), ..OperatorPatch::default() };
-        self.change_operator(by, name, patch).await
+        self.change_operator(by, name, patch, Shown::default()).await
     }
 
-    /// Whoever has signed in as this operator has to do so again.
+    /// Whoever has signed in as this operator has to do so again. Whose own it is shows the one they had.
     pub async fn set_password(
         &self,
         by: &Operating,
         name: &str,
         password: String,
+        shown: Shown,
     ) -> Result<OperatorAccount, Refusal> {
         let patch = OperatorPatch { password: Some(password), ..OperatorPatch::default() };
-        self.change_operator(by, name, patch).await
-    }
-
-    /// Somebody changes their own password and shows the one they had. Wrong ones are counted like failed sign-ins.
-    pub async fn change_own_password(
-        &self,
-        by: &Operating,
-        current: String,
-        password: String,
-    ) -> Result<OperatorAccount, Refusal> {
-        let name = by.name.as_deref().ok_or(Rejection::NotFound)?;
-        check_password(&password)?;
-        let tries = self.operators.tries.of(name);
-        tries.take(self.now())?;
-        let account = self.operator_account(name).await?;
-        if !self.passwords.matches(current, Some(&account.password)).await? {
-            return Err(Refusal::invalid("current", "is not the password you have now"));
-        }
-        tries.forget();
-        self.set_password(by, name, password).await
+        self.change_operator(by, name, patch, shown).await
     }
 
     /// Several changes at once: all of them or none.
@@ -157,6 +145,7 @@ impl App {
         by: &Operating,
         name: &str,
         patch: OperatorPatch,
+        shown: Shown,
     ) -> Result<OperatorAccount, Refusal> {
         let OperatorPatch { role, disabled, password } = patch;
         if role.is_some() || disabled.is_some() {
@@ -168,9 +157,11 @@ impl App {
         changes.extend(disabled.map(OperatorChange::Disabled));
         if let Some(password) = password {
             check_password(&password)?;
-            changes.push(OperatorChange::Password(self.passwords.hash(password).await?));
+            self.prove_password(by, name, shown).await?;
+            changes.push(OperatorChange::Password(self.operators.passwords.hash(password).await?));
         }
-        let changed = self.ledger.change_operator(name.to_owned(), changes, by.actor(), self.now()).await?;
+        let (name, now) = (name.to_owned(), self.now());
+        let changed = self.ledger.change_operator(name, changes, None, by.actor(), now).await?;
         changed.ok_or_else(|| Rejection::NotFound.into())
     }
 }

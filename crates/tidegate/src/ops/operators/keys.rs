@@ -1,6 +1,6 @@
 //! API keys: with one a machine acts as an operator, in the key's name and role.
 //!
-//! What always holds: a key is shown once, when it is made. One that is revoked works here no more from that moment on,
+//! What always holds: a key's secret is shown once, when it is made, and follows from nothing that is kept. One that is revoked works here no more from that moment on,
 //! and on other nodes for at most `LOOK_AGAIN`.
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use quick_cache::sync::Cache;
 use tidegate_core::{ApiKeyId, Moment, Rejection, Role};
 use tidegate_store::ledger::Remember;
-use tidegate_store::ledger::sql::ApiKey;
+use tidegate_store::ledger::sql::{ApiKey, Made};
 
 use super::Operating;
 use super::accounts::{check_name, made};
@@ -108,27 +108,22 @@ impl App {
         Ok(Operating { name: Some(format!("key:{}", key.name)), role: key.role })
     }
 
-    /// Makes a key; gives it with its secret, which is shown here and never again. The same request gives the same one.
+    /// Makes a key; gives it with its secret, which is shown here and never again. A repetition of the request gives the key
+    /// without its secret.
     pub async fn create_api_key(
         &self,
         by: &Operating,
         name: String,
         role: Role,
         request: Option<Remember>,
-    ) -> Result<(ApiKey, String), Refusal> {
+    ) -> Result<(ApiKey, Option<String>), Refusal> {
         by.may(Role::Admin)?;
         check_name(&name)?;
-        // Derived from the request's key where there is one, so that nothing secret has to be kept for a repetition.
-        let secret = match &request {
-            Some(request) => chance::keyed(&self.secret, &[b"api key", &request.key.0]),
-            None => chance::secret().map_err(|error| Refusal::Unavailable(error.to_string()))?,
-        };
-        let secret = chance::token(PREFIX, &secret);
-        let _one_at_a_time = self.campaigns.lock().await;
-        if let Some(before) = self.done_before(request.as_ref()).await? {
-            let made = self.ledger.api_key(ApiKeyId::from_raw(before.subject)).await?;
-            return Ok((made.ok_or(Rejection::NotFound)?, secret));
+        if let Some(before) = self.made_before(request.as_ref()).await? {
+            return Ok((before, None));
         }
+        let secret = chance::secret().map_err(|error| Refusal::Unavailable(error.to_string()))?;
+        let secret = chance::token(PREFIX, &secret);
         let now = self.now();
         let key = ApiKey {
             id: ApiKeyId::from_raw(self.next_id(now)),
@@ -140,9 +135,23 @@ impl App {
             last_used_at: None,
         };
         let kept = digest(&[secret.as_bytes()]);
-        let done = self.ledger.create_api_key(key.clone(), kept, MAX_KEYS, by.actor(), request).await?;
+        let asked = request.clone();
+        let done = self.ledger.create_api_key(key.clone(), kept, MAX_KEYS, by.actor(), asked).await?;
+        // The same request may have been carried out meanwhile.
+        if done != Made::Yes
+            && let Some(before) = self.made_before(request.as_ref()).await?
+        {
+            return Ok((before, None));
+        }
         made(done, "API key", MAX_KEYS)?;
-        Ok((key, secret))
+        Ok((key, Some(secret)))
+    }
+
+    /// The key that this request has made, if it was carried out before.
+    async fn made_before(&self, request: Option<&Remember>) -> Result<Option<ApiKey>, Refusal> {
+        let Some(before) = self.done_before(request).await? else { return Ok(None) };
+        let key = self.ledger.api_key(ApiKeyId::from_raw(before.subject)).await?;
+        Ok(Some(key.ok_or(Rejection::NotFound)?))
     }
 
     /// Those that work first, then those that were revoked; newest first.

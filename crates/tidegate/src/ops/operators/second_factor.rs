@@ -7,7 +7,8 @@ use tidegate_store::ledger::sql::{OperatorAccount, OperatorChange};
 use totp_rs::{Builder, Secret};
 
 use super::Operating;
-use crate::chance;
+use super::own::Shown;
+use crate::chance::{self, digest};
 use crate::ops::{App, Refusal};
 
 /// As long as the digest that codes are made with.
@@ -27,6 +28,21 @@ pub struct NewFactor {
 impl std::fmt::Debug for NewFactor {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("NewFactor(..)")
+    }
+}
+
+/// A code that proves that a device has the secret.
+#[derive(Clone)]
+pub struct ProvenFactor {
+    pub secret: String,
+    pub code: String,
+    /// The token of the console it comes from, which goes on; all others of the operator end.
+    pub console: Option<String>,
+}
+
+impl std::fmt::Debug for ProvenFactor {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("ProvenFactor(..)")
     }
 }
 
@@ -50,29 +66,38 @@ impl App {
         Ok(NewFactor { secret, url })
     }
 
-    /// From now on signing in needs a code; this one proves that the device has the secret.
+    /// From now on signing in needs a code; this one proves that the device has the secret. Whose own it is shows their
+    /// password, and a code of the factor that was in force.
     pub async fn confirm_totp(
         &self,
         by: &Operating,
         name: &str,
-        secret: &str,
-        code: &str,
+        factor: ProvenFactor,
+        shown: Shown,
     ) -> Result<OperatorAccount, Refusal> {
         by.may_manage(name)?;
         let secret =
-            Secret::try_from_base32(secret.trim()).ok().filter(|secret| secret.len() == SECRET_BYTES);
+            Secret::try_from_base32(factor.secret.trim()).ok().filter(|secret| secret.len() == SECRET_BYTES);
         let secret = secret.ok_or_else(|| Refusal::invalid("secret", "must be the one that was given"))?;
-        let step = step_of(&secret, code, self.now());
+        let step = step_of(&secret, &factor.code, self.now());
         let step = step.ok_or_else(|| {
             Refusal::invalid("code", "is not the one that a device with this secret shows now")
         })?;
-        self.change_totp(by, name, Some((secret.to_vec(), step))).await
+        self.prove_factor(by, name, shown).await?;
+        let keep = factor.console.map(|token| digest(&[token.as_bytes()]));
+        self.change_totp(by, name, Some((secret.to_vec(), step)), keep).await
     }
 
     /// Signing in needs no code any more.
-    pub async fn remove_totp(&self, by: &Operating, name: &str) -> Result<OperatorAccount, Refusal> {
+    pub async fn remove_totp(
+        &self,
+        by: &Operating,
+        name: &str,
+        shown: Shown,
+    ) -> Result<OperatorAccount, Refusal> {
         by.may_manage(name)?;
-        self.change_totp(by, name, None).await
+        self.prove_factor(by, name, shown).await?;
+        self.change_totp(by, name, None, None).await
     }
 
     async fn change_totp(
@@ -80,9 +105,10 @@ impl App {
         by: &Operating,
         name: &str,
         factor: Option<(Vec<u8>, u32)>,
+        keep: Option<chance::Secret>,
     ) -> Result<OperatorAccount, Refusal> {
-        let change = vec![OperatorChange::Totp(factor)];
-        let changed = self.ledger.change_operator(name.to_owned(), change, by.actor(), self.now()).await?;
+        let (name, change, now) = (name.to_owned(), vec![OperatorChange::Totp(factor)], self.now());
+        let changed = self.ledger.change_operator(name, change, keep, by.actor(), now).await?;
         changed.ok_or_else(|| Rejection::NotFound.into())
     }
 }

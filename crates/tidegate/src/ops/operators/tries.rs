@@ -1,92 +1,248 @@
-//! Guessing is slow: a name has so many failed sign-ins in a while, whoever tries them and wherever from.
+//! Guessing is slow: passwords for a name from one place, passwords for a name from everywhere, and codes of somebody
+//! whose password is known, each so many in a while.
 //!
-//! Counted in memory, by each node for itself. A try is taken before the password is looked at, so that many at once are
-//! counted, too.
+//! Counted in memory, by each node for itself. A try is taken before anything is looked at, so that many at once are
+//! counted, too; it is given back unless it turned out right or wrong. Whoever guesses from one place keeps nobody out who
+//! signs in from another.
 
 use std::convert::Infallible;
+use std::hash::Hash;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
+use quick_cache::Equivalent;
 use quick_cache::sync::Cache;
-use tidegate_core::Moment;
 
 use super::Refusal;
 
-/// Failed sign-ins of one name before it has to wait.
-const MOST: u32 = 10;
+/// Wrong passwords for one name from one place before that place has to wait.
+const MOST_FROM_PLACE: u32 = 10;
+/// Wrong passwords for one name from all places.
+const MOST_OF_NAME: u32 = 100;
+/// Wrong codes of somebody whose password was right.
+const MOST_CODES: u32 = 5;
 /// How long they are counted from the first of them.
 const WINDOW: Duration = Duration::from_secs(15 * 60);
-/// Names remembered. Whoever wants one forgotten has to hash a password for each of so many others.
-const NAMES: usize = 10_000;
+/// The longest wait after wrong codes: it doubles from a window up to this.
+const LONGEST_WAIT: Duration = Duration::from_secs(24 * 3600);
+/// Names, and places of names, remembered. A place is forgotten after so many others were used, each for the price of a
+/// hashed password; the count of the name goes on meanwhile.
+const REMEMBERED: usize = 10_000;
 
 #[derive(Debug)]
-pub(super) struct Tries(Cache<String, Arc<TriesOfOne>>);
+pub(super) struct Tries {
+    places: Cache<(String, String), Arc<Counter>>,
+    names: Cache<String, Arc<Counter>>,
+    codes: Cache<String, Arc<Counter>>,
+}
 
 impl Default for Tries {
     fn default() -> Self {
-        Self(Cache::new(NAMES))
+        Self { places: Cache::new(REMEMBERED), names: Cache::new(REMEMBERED), codes: Cache::new(REMEMBERED) }
     }
 }
 
 impl Tries {
-    pub(super) fn of(&self, name: &str) -> Arc<TriesOfOne> {
-        let made = self.0.get_or_insert_with(name, || Ok::<_, Infallible>(Arc::default()));
-        made.unwrap_or_else(|never| match never {})
+    /// Takes a try at a name's password from a place.
+    pub(super) fn password(&self, name: &str, place: &str, now: Instant) -> Result<Try, Refusal> {
+        let at_place = (name.to_owned(), place.to_owned());
+        let from_place = counter(&self.places, &at_place, MOST_FROM_PLACE, WINDOW);
+        let of_name = counter(&self.names, name, MOST_OF_NAME, WINDOW);
+        from_place.take(now)?;
+        of_name.take(now).inspect_err(|_| from_place.give_back())?;
+        Ok(Try { one: from_place, all: Some(of_name), settled: false })
+    }
+
+    /// Takes a try at the code of somebody whose password was right.
+    pub(super) fn code(&self, name: &str, now: Instant) -> Result<Try, Refusal> {
+        let codes = counter(&self.codes, name, MOST_CODES, LONGEST_WAIT);
+        codes.take(now)?;
+        Ok(Try { one: codes, all: None, settled: false })
     }
 }
 
-/// How many tries were taken, and when the first.
-#[derive(Debug, Default)]
-pub(super) struct TriesOfOne(Mutex<(u32, Moment)>);
+/// The counter of this key; a new one where there is none.
+fn counter<K, Q>(counters: &Cache<K, Arc<Counter>>, key: &Q, most: u32, longest: Duration) -> Arc<Counter>
+where
+    K: Hash + Eq,
+    Q: Hash + Equivalent<K> + ToOwned<Owned = K> + ?Sized,
+{
+    let new = || Arc::new(Counter { most, longest, count: Mutex::default() });
+    let known = counters.get_or_insert_with(key, || Ok::<_, Infallible>(new()));
+    known.unwrap_or_else(|never| match never {})
+}
 
-impl TriesOfOne {
-    /// Takes one, if there is one left.
-    pub(super) fn take(&self, now: Moment) -> Result<(), Refusal> {
-        let mut taken = self.0.lock();
-        if taken.0 == 0 || now >= taken.1 + WINDOW {
-            *taken = (0, now);
+/// One try. Dropped without a word it never happened.
+#[derive(Debug)]
+#[must_use = "what is not settled is given back"]
+pub(super) struct Try {
+    one: Arc<Counter>,
+    all: Option<Arc<Counter>>,
+    settled: bool,
+}
+
+impl Try {
+    /// It counts. Says whether it is the first in a while that is told of.
+    pub(super) fn wrong(mut self) -> bool {
+        self.settled = true;
+        self.all.as_ref().unwrap_or(&self.one).is_news()
+    }
+
+    /// Those before it from the same place do not count any more.
+    pub(super) fn right(mut self) {
+        self.settled = true;
+        self.one.forget();
+        self.all.iter().for_each(|all| all.give_back());
+    }
+}
+
+impl Drop for Try {
+    fn drop(&mut self) {
+        if !self.settled {
+            self.one.give_back();
+            self.all.iter().for_each(|all| all.give_back());
         }
-        if taken.0 >= MOST {
-            return Err(Refusal::Slower { retry_after: now.until(taken.1 + WINDOW) });
+    }
+}
+
+/// How many tries were taken of how many.
+#[derive(Debug)]
+struct Counter {
+    most: u32,
+    /// Each wait is twice the one before, up to this.
+    longest: Duration,
+    count: Mutex<Count>,
+}
+
+#[derive(Debug, Default)]
+struct Count {
+    taken: u32,
+    /// When the first of them was taken, and how long they count from then on.
+    since: Option<(Instant, Duration)>,
+    /// A wrong one was told of.
+    told: bool,
+}
+
+impl Counter {
+    fn take(&self, now: Instant) -> Result<(), Refusal> {
+        let mut count = self.count.lock();
+        if let Some((since, window)) = count.since {
+            let full = count.taken >= self.most;
+            let waited = now.duration_since(since);
+            if full && waited < window {
+                return Err(Refusal::Slower { retry_after: whole_seconds(window.saturating_sub(waited)) });
+            }
+            // Whoever always stops at the last but one is not forgotten before the longest wait is over.
+            if waited >= if full { window } else { self.longest } {
+                // Whoever used all of them up waits longer the next time, unless that is long ago.
+                let guesses_on = full && waited < window + self.longest;
+                let window = if guesses_on { (window * 2).min(self.longest) } else { WINDOW };
+                *count = Count { taken: 0, since: Some((now, window)), told: false };
+            }
         }
-        taken.0 += 1;
+        count.since.get_or_insert((now, WINDOW));
+        count.taken += 1;
         Ok(())
     }
 
-    /// It was neither right nor wrong.
-    pub(super) fn give_back(&self) {
-        let mut taken = self.0.lock();
-        taken.0 = taken.0.saturating_sub(1);
+    fn give_back(&self) {
+        let mut count = self.count.lock();
+        count.taken = count.taken.saturating_sub(1);
     }
 
-    /// It was right: those before it do not count any more.
-    pub(super) fn forget(&self) {
-        self.0.lock().0 = 0;
+    fn forget(&self) {
+        *self.count.lock() = Count::default();
     }
+
+    fn is_news(&self) -> bool {
+        !std::mem::replace(&mut self.count.lock().told, true)
+    }
+}
+
+/// Rounded up: whoever comes back then is not too early.
+fn whole_seconds(wait: Duration) -> Duration {
+    Duration::from_secs(wait.as_secs() + u64::from(wait.subsec_nanos() > 0))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    #[test]
-    fn ten_may_fail_in_a_quarter_of_an_hour() {
-        let tries = TriesOfOne::default();
-        let at = |seconds| Moment::from_millis(1_777_629_600_000) + Duration::from_secs(seconds);
-        for number in 0..10 {
-            assert!(tries.take(at(number)).is_ok());
+    fn waits(refusal: Result<Try, Refusal>) -> u64 {
+        match refusal {
+            Err(Refusal::Slower { retry_after }) => retry_after.as_secs(),
+            other => panic!("{other:?}"),
         }
-        let wait = tries.take(at(60));
-        assert!(
-            matches!(wait, Err(Refusal::Slower { retry_after }) if retry_after.as_secs() == 840),
-            "{wait:?}"
-        );
-        tries.give_back();
-        assert!(tries.take(at(61)).is_ok());
-        assert!(tries.take(at(62)).is_err());
-        assert!(tries.take(at(900)).is_ok(), "a new quarter of an hour");
-        tries.forget();
-        assert_eq!((0..11).filter(|_| tries.take(at(901)).is_ok()).count(), 10);
+    }
+
+    #[test]
+    fn ten_may_fail_from_a_place_in_a_quarter_of_an_hour() {
+        let (tries, start) = (Tries::default(), Instant::now());
+        let take = |seconds| tries.password("lin", "a", start + Duration::from_secs(seconds));
+        for number in 0..10 {
+            assert_eq!(take(number).unwrap().wrong(), number == 0, "the first is told of");
+        }
+        assert_eq!(waits(take(60)), 840);
+        tries.password("lin", "b", start).unwrap().right();
+        tries.password("mei", "a", start).unwrap().right();
+        assert_eq!(waits(take(60)), 840, "others do not matter");
+        assert!(take(900).unwrap().wrong(), "a new quarter of an hour");
+        take(901).unwrap().right();
+        assert_eq!((0..11).filter(|_| take(902).is_ok_and(|taken| !taken.wrong())).count(), 10);
+    }
+
+    #[test]
+    fn a_try_that_was_neither_right_nor_wrong_never_happened() {
+        let (tries, now) = (Tries::default(), Instant::now());
+        for _ in 0..200 {
+            drop(tries.password("lin", "a", now).unwrap());
+            drop(tries.code("lin", now).unwrap());
+        }
+        let held: Vec<_> = (0..10).map(|_| tries.password("lin", "a", now).unwrap()).collect();
+        assert!(tries.password("lin", "a", now).is_err(), "those that are being looked at count");
+        drop(held);
+        assert!(tries.password("lin", "a", now).is_ok());
+    }
+
+    #[test]
+    fn a_hundred_may_fail_from_everywhere() {
+        let (tries, now) = (Tries::default(), Instant::now());
+        for place in 0..100 {
+            tries.password("lin", &place.to_string(), now).unwrap().wrong();
+        }
+        assert_eq!(waits(tries.password("lin", "elsewhere", now)), 900);
+        let later = now + WINDOW;
+        for _ in 0..10 {
+            tries.password("lin", "elsewhere", later).unwrap().wrong();
+        }
+        assert!(tries.password("lin", "elsewhere", later).is_err());
+    }
+
+    #[test]
+    fn wrong_codes_cost_more_each_time() {
+        let (tries, mut now) = (Tries::default(), Instant::now());
+        let mut waited = Vec::new();
+        for _ in 0..9 {
+            for number in 0..5 {
+                assert_eq!(tries.code("lin", now).unwrap().wrong(), number == 0);
+            }
+            waited.push(waits(tries.code("lin", now)));
+            now += Duration::from_secs(*waited.last().unwrap());
+        }
+        assert_eq!(waited, [900, 1800, 3600, 7200, 14400, 28800, 57600, 86400, 86400]);
+        tries.code("lin", now).unwrap().right();
+        for _ in 0..5 {
+            tries.code("lin", now).unwrap().wrong();
+        }
+        assert_eq!(waits(tries.code("lin", now)), 900, "whoever has the device begins anew");
+    }
+
+    #[test]
+    fn who_guesses_codes_slowly_guesses_few_of_them() {
+        let (tries, start) = (Tries::default(), Instant::now());
+        let hourly = |hour: u32| tries.code("lin", start + Duration::from_secs(3600) * hour);
+        let guessed = (0..7 * 24).filter_map(|hour| hourly(hour).ok()).map(Try::wrong).count();
+        assert!(guessed <= 60, "{guessed} in a week");
     }
 }

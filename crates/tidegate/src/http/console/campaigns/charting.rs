@@ -5,6 +5,7 @@ use std::time::Duration;
 use super::super::super::pages::phrases::Phrase;
 use super::super::super::pages::phrases::boards::Boards;
 use crate::charts::{self, Curve, Curves, Point, Words};
+use crate::latency::millis;
 use crate::ops::live::{LiveFigures, Quantiles, Sample};
 
 /// Points of a chart's table.
@@ -63,7 +64,7 @@ fn rates(b: &'static Boards, figures: &LiveFigures, curves: &Curves, rows: &[(Du
     Chart {
         id: "chart-rates",
         title: b.rates_title,
-        now: b.now_per_s.with(figures.pace.attempts_per_s),
+        now: figures.pace.map(|pace| b.now_per_s.with(pace.attempts_per_s)).unwrap_or_default(),
         svg: drawn(&curves.attempts, || charts::rates(attempts, accepted, &words)),
         heads: [b.attempts, b.accepted],
         rows: table(rows, |sample| [sample.attempts_per_s.to_string(), sample.accepted_per_s.to_string()]),
@@ -76,15 +77,17 @@ fn latency(b: &'static Boards, figures: &LiveFigures, curves: &Curves, rows: &[(
     let (half, most) = (curve(b.p50, &curves.p50), curve(b.p99, &curves.p99));
     let Quantiles { p50, p90, p99 } = figures.latency;
     let quantiles = [(b.p50, p50), (b.p90, p90), (b.p99, p99)];
-    let now: Vec<_> =
-        quantiles.into_iter().filter_map(|(word, span)| Some(format!("{word} {}", millis(span?)))).collect();
+    let now: Vec<_> = quantiles
+        .into_iter()
+        .filter_map(|(word, span)| Some(format!("{word} {}", in_millis(span?))))
+        .collect();
     Chart {
         id: "chart-latency",
         title: b.latency_title,
         now: now.join(" · "),
         svg: drawn(&curves.p50, || charts::latency(half, most, &words)),
         heads: [b.p50, b.p99],
-        rows: table(rows, |sample| [sample.p50, sample.p99].map(|span| span.map_or("–".into(), millis))),
+        rows: table(rows, |sample| [sample.p50, sample.p99].map(|span| span.map_or("–".into(), in_millis))),
     }
 }
 
@@ -107,8 +110,8 @@ fn clock(span: Duration) -> String {
     }
 }
 
-fn millis(span: Duration) -> String {
-    let millis = span.as_secs_f64() * 1000.0;
+fn in_millis(span: Duration) -> String {
+    let millis = millis(span);
     if millis < 10.0 { format!("{millis:.1} ms") } else { format!("{millis:.0} ms") }
 }
 

@@ -1,6 +1,6 @@
 //! A dashboard's figures, second by second: server-sent events that carry the live part of the page as it looks now.
 //!
-//! What always holds: streams are bounded in number and in time; whoever is signed out sees no more than a minute of it.
+//! What always holds: streams are bounded in number and in time, and end with the session, as `Watch` sees to.
 
 use std::convert::Infallible;
 
@@ -14,7 +14,7 @@ use tidegate_core::{CampaignId, Rejection};
 
 use super::super::super::Site;
 use super::super::super::browser::console_token;
-use super::super::super::live::{HEARTBEAT, Watch};
+use super::super::super::live::{HEARTBEAT, Watch, told};
 use super::super::super::pages::Trouble;
 use super::super::super::pages::phrases::boards::Boards;
 use super::super::super::pages::phrases::campaigns::Campaigns;
@@ -24,8 +24,6 @@ use super::board::{Board, LivePart};
 use crate::ops::Refusal;
 use crate::ops::draws::OperatedDraw;
 
-/// Seconds after which the session is looked at again.
-const CHECK_EVERY: u64 = 60;
 /// Seconds after which a draw's prizes and deliveries are counted again.
 const COUNT_EVERY: u64 = 3;
 
@@ -40,9 +38,8 @@ pub(super) async fn live(
     }
     let token = console_token(&headers).ok_or(Rejection::Unauthenticated)?.to_owned();
     let watching = Watching {
-        watch: Watch::of(&site)?,
+        watch: Watch::of(&site, at.who, token)?,
         desk: at.desk,
-        token,
         id: named.campaign.id,
         path: named.path,
         draw: None,
@@ -59,7 +56,6 @@ pub(super) async fn live(
 struct Watching {
     watch: Watch,
     desk: Desk,
-    token: String,
     id: CampaignId,
     path: String,
     draw: Option<OperatedDraw>,
@@ -70,24 +66,19 @@ impl Watching {
     async fn next(&mut self) -> Option<Event> {
         loop {
             self.watch.tick().await?;
-            if self.seconds > 0 && self.seconds.is_multiple_of(CHECK_EVERY) {
-                match self.watch.app.console(&self.token).await {
-                    Ok(who) => self.desk.who = Some(who),
-                    Err(Refusal::Rejected(_) | Refusal::NotSignedIn { .. }) => return None,
-                    // The ledger does not answer; at the next look it may.
-                    Err(_) => {}
-                }
-            }
-            let told = self.told().await;
+            self.desk.who = Some(self.watch.who.clone());
+            let app = self.watch.app.clone();
+            let part = told(&app, self.part()).await?;
             self.seconds += 1;
             // In a second in which the ledger does not answer nothing is told; the next may be better.
-            if let Ok(text) = told {
+            if let Ok(text) = part {
                 return Some(Event::default().event("live").data(text));
             }
         }
     }
 
-    async fn told(&mut self) -> Result<String, Refusal> {
+    /// The live part of the page as it looks now.
+    async fn part(&mut self) -> Result<String, Refusal> {
         let app = &self.watch.app;
         let campaign = app.campaign(self.id).await?;
         let figures = app.live(self.id).await?;

@@ -5,6 +5,7 @@ use axum::extract::State;
 use axum::response::Response;
 
 use super::phrases;
+use super::second_factor::{current, own_name};
 use crate::http::Site;
 use crate::http::console::{AtDesk, Desk, answered, shown};
 use crate::http::pages::Trouble;
@@ -40,9 +41,9 @@ pub(super) async fn show(State(site): State<Site>, at: AtDesk) -> Result<Respons
 
 /// Ends all sessions, this one too: the next page is the one to sign in.
 pub(super) async fn password(State(site): State<Site>, at: AtDesk, form: Form) -> Result<Response, Trouble> {
-    let (app, by) = (site.app.clone(), at.who);
-    let (current, new) = (form.raw("current").to_owned(), form.raw("password").to_owned());
-    let done = site.carry_out(async move { app.change_own_password(&by, current, new).await });
+    let (app, name) = (site.app.clone(), own_name(&at.who)?);
+    let (by, shown, new) = (at.who, current(&form), form.raw("password").to_owned());
+    let done = site.carry_out(async move { app.set_password(&by, &name, new, shown).await });
     answered("/console/account", done.await)
 }
 

@@ -177,7 +177,11 @@ pub(super) async fn show(
     Named(id): Named<DeliveryId>,
 ) -> Result<Response, Trouble> {
     let (app, o) = (&site.app, phrases(&at.desk));
-    let delivery = app.delivery(id).await?;
+    let mut delivery = app.delivery(id).await?;
+    if !at.desk.may_change() {
+        // What was won, and where it goes, is for those who deliver it.
+        (delivery.content, delivery.address) = (None, None);
+    }
     Ok(shown(&DeliveryPage {
         row: Row::of(app, o, &delivery),
         draw: delivery.campaign.map(|draw| app.print(draw.as_draw())),

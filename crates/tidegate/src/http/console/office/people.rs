@@ -6,6 +6,7 @@ use axum::response::Response;
 use tidegate_core::Role;
 use tidegate_store::ledger::sql::{ApiKey, OperatorAccount};
 
+use super::second_factor::current;
 use super::words::{Word, role_word, roles, word};
 use super::{Choice, phrases};
 use crate::http::Site;
@@ -119,6 +120,8 @@ pub(super) struct PersonPage {
     o: &'static Office,
     person: Person,
     roles: Vec<Choice>,
+    /// Whoever sits here: what is one's own is changed on another page, which asks for more.
+    own: bool,
 }
 
 pub(super) async fn show(
@@ -129,7 +132,8 @@ pub(super) async fn show(
     at.who.may(Role::Admin)?;
     let account = site.app.operator_account(&name).await?;
     let (person, roles) = (Person::of(&at.desk, &account), roles(&at.desk, account.role));
-    Ok(shown(&PersonPage { o: phrases(&at.desk), desk: at.desk, person, roles }))
+    let own = at.who.name.as_deref() == Some(&person.name);
+    Ok(shown(&PersonPage { o: phrases(&at.desk), desk: at.desk, person, roles, own }))
 }
 
 fn page_of(name: &str) -> String {
@@ -160,7 +164,7 @@ pub(super) async fn password(
     at.who.may(Role::Admin)?;
     let (app, by, page) = (site.app.clone(), at.who, page_of(&name));
     let password = form.raw("password").to_owned();
-    let done = site.carry_out(async move { app.set_password(&by, &name, password).await });
+    let done = site.carry_out(async move { app.set_password(&by, &name, password, current(&form)).await });
     answered(&page, done.await)
 }
 
@@ -193,11 +197,11 @@ pub(super) async fn remove_factor(
     State(site): State<Site>,
     at: AtDesk,
     Path(name): Path<String>,
-    _: Form,
+    form: Form,
 ) -> Result<Response, Trouble> {
     at.who.may(Role::Admin)?;
     let (app, by, page) = (site.app.clone(), at.who, page_of(&name));
-    let done = site.carry_out(async move { app.remove_totp(&by, &name).await });
+    let done = site.carry_out(async move { app.remove_totp(&by, &name, current(&form)).await });
     answered(&page, done.await)
 }
 
@@ -248,7 +252,7 @@ mod samples {
     impl PersonPage {
         pub(in super::super) fn sample(desk: Desk) -> Self {
             let (person, roles) = (Person::sample(&desk), roles(&desk, Role::Viewer));
-            Self { o: phrases(&desk), desk, person, roles }
+            Self { o: phrases(&desk), desk, person, roles, own: false }
         }
     }
 

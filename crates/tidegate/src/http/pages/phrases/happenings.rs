@@ -70,6 +70,9 @@ found_by_word! {
     replayed "replayed" "已重放"
     deleted "deleted" "已删除"
     signed_in "signed in" "已登录"
+    signed_out "signed out" "已退出"
+    sign_in_refused "was refused: wrong password" "登录被拒绝：密码错误"
+    code_refused "was refused: wrong code" "登录被拒绝：验证码错误"
     revoked "revoked" "已吊销"
     registered "registered" "已注册"
 }
@@ -98,7 +101,17 @@ mod tests {
     fn whatever_happens_has_words_in_both_languages() {
         super::super::check(Nouns::ALL);
         super::super::check(Verbs::ALL);
-        for kind in KINDS {
+        let internal = [
+            "operator.created",
+            "operator.changed",
+            "operator.signed_in",
+            "operator.signed_out",
+            "operator.sign_in_refused",
+            "operator.code_refused",
+            "api_key.created",
+            "api_key.revoked",
+        ];
+        for kind in KINDS.iter().chain(&internal) {
             for lang in Lang::ALL {
                 assert!(happened(lang, kind).is_some(), "{kind}");
             }

@@ -102,7 +102,7 @@ pub(in crate::http::console) fn sample_figures(seconds: u32) -> (Campaign, LiveF
         },
         refusals,
         latency,
-        pace: Pace { attempts_per_s: 120.5, accepted_per_s: 1.0, refused_per_s: 119.5, latency },
+        pace: Some(Pace { attempts_per_s: 120.5, accepted_per_s: 1.0, refused_per_s: 119.5, latency }),
         series: Arc::new((0..seconds).map(sample).collect()),
         every: Duration::from_secs(1),
     };
