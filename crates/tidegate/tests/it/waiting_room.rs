@@ -108,7 +108,7 @@ async fn two_browsers_of_one_account_hold_one_place_and_whoever_leaves_is_skippe
     assert_eq!(join(&mut first, &sale).await["position"], 2);
     assert_eq!(join(&mut again, &sale).await["position"], 2);
     assert_eq!(join(&mut last, &sale).await["position"], 3);
-    app.clock.advance(Duration::from_secs(25));
+    app.clock.advance(Duration::from_secs(115));
     place(&mut first, &sale).await;
     place(&mut last, &sale).await;
     app.clock.advance(Duration::from_secs(6));
