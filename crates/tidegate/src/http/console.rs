@@ -20,7 +20,7 @@ use tidegate_core::{Rejection, Role};
 
 use super::Site;
 use super::browser::console_token;
-use super::pages::language::Lang;
+use super::pages::language::{Lang, others};
 use super::pages::phrases::Phrase;
 use super::pages::phrases::console::Console;
 use super::pages::{Trouble, assets, html, keep_language, see};
@@ -43,6 +43,10 @@ pub(super) struct Desk {
     lang: Lang,
     c: &'static Console,
     path: String,
+    /// What stands behind the path, but for the language and what was said.
+    query: String,
+    /// The server's time, for clocks; 0 where nothing counts down.
+    now_ms: i64,
     /// Who sits here; `None` on the sign-in page.
     who: Option<Operating>,
     /// What the last form was answered: done, or not and why.
@@ -56,10 +60,17 @@ impl Desk {
             lang,
             c: Console::of(lang),
             path: parts.uri.path().to_owned(),
+            query: others(parts.uri.query()),
+            now_ms: 0,
             // Nobody can be sent a link that makes the sign-in page say something.
             said: who.as_ref().and_then(|_| said(parts.uri.query())),
             who,
         }
+    }
+
+    /// This page in the other language.
+    fn translated(&self) -> String {
+        format!("?{}lang={}", self.query, self.lang.other().code())
     }
 
     #[expect(clippy::unused_self, reason = "templates have the desk at hand")]
@@ -123,7 +134,8 @@ impl FromRequestParts<Site> for AtDesk {
     async fn from_request_parts(parts: &mut Parts, site: &Site) -> Result<Self, Trouble> {
         let token = console_token(&parts.headers).ok_or(Rejection::Unauthenticated)?;
         let who = site.app.console(token).await?;
-        Ok(Self { desk: Desk::of(parts, Some(who.clone())), who })
+        let now_ms = site.app.now().millis();
+        Ok(Self { desk: Desk { now_ms, ..Desk::of(parts, Some(who.clone())) }, who })
     }
 }
 
@@ -180,7 +192,7 @@ fn shown(page: &impl Template) -> Response {
 pub(super) fn sample_desk(lang: Lang) -> Desk {
     let who = Some(Operating { name: Some("lin".into()), role: Role::Admin });
     let said = Some(Err("<script>alert(1)</script>".into()));
-    Desk { lang, c: Console::of(lang), path: "/console".into(), who, said }
+    Desk { lang, c: Console::of(lang), path: "/console".into(), query: String::new(), now_ms: 1, who, said }
 }
 
 /// Every page of the console, by name.

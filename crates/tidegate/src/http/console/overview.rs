@@ -24,7 +24,6 @@ struct OverviewPage {
     desk: Desk,
     w: &'static Campaigns,
     b: &'static Boards,
-    now_ms: i64,
     /// The part of the server and what is wrong with it.
     problems: Vec<(String, String)>,
     running: Vec<Running>,
@@ -82,7 +81,6 @@ pub(super) async fn show(State(site): State<Site>, at: AtDesk) -> Result<Respons
     Ok(shown(&OverviewPage {
         w,
         b: Boards::of(desk.lang),
-        now_ms: app.now().millis(),
         problems: problems.collect(),
         running,
         coming,
@@ -175,7 +173,6 @@ pub(super) fn sample(desk: &Desk) -> String {
         desk: desk.clone(),
         w,
         b,
-        now_ms: 0,
         problems: vec![("ledger".into(), "gone".into())],
         running: vec![running],
         coming: vec![coming],

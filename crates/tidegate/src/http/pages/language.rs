@@ -73,9 +73,12 @@ impl Lang {
     }
 }
 
-/// The rest of a query, to be followed by a language.
-pub(super) fn others(query: Option<&str>) -> String {
-    let pairs = query.unwrap_or("").split('&').filter(|pair| !pair.is_empty() && !pair.starts_with("lang="));
+/// The rest of a query, to be followed by a language. What was said once is not said again.
+pub(in crate::http) fn others(query: Option<&str>) -> String {
+    let passing = |pair: &&str| {
+        !pair.is_empty() && !["lang=", "said=", "done=", "not="].iter().any(|said| pair.starts_with(said))
+    };
+    let pairs = query.unwrap_or("").split('&').filter(passing);
     pairs.fold(String::new(), |rest, pair| rest + pair + "&")
 }
 

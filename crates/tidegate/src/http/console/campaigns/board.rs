@@ -28,7 +28,6 @@ pub(super) struct BoardPage {
     pub(super) is_sale: bool,
     /// What buyers or players see.
     pub(super) shop: String,
-    pub(super) now_ms: i64,
     pub(super) board: Board,
     /// What a draw is bound to, and where that can be checked.
     pub(super) proof: Option<(String, String)>,

@@ -36,7 +36,6 @@ pub(super) async fn campaign(
         path,
         is_sale: noun == Noun::Sale,
         shop: if noun == Noun::Sale { format!("/sales/{id}") } else { format!("/draws/{id}") },
-        now_ms: app.now().millis(),
         board: Board::of(desk.lang, &campaign, &live, draw.as_ref()),
         proof: draw.map(|draw| (chance::token("", &draw.commitment), format!("/verify?draw={id}"))),
         desk,

@@ -118,7 +118,6 @@ fn page(desk: &Desk, campaign: &Campaign, figures: &LiveFigures, draw: Option<&O
         path: "/console/sales/0123456789ABC".into(),
         is_sale: draw.is_none(),
         shop: "/sales/0123456789ABC".into(),
-        now_ms: figures.at.millis(),
         board: Board::of(desk.lang, campaign, figures, draw),
         proof: draw.map(|_| ("abc".into(), "/verify?draw=0123456789ABC".into())),
     };
