@@ -54,7 +54,7 @@ use utoipa_swagger_ui::SwaggerUi;
 
 use self::input::Bounds;
 use self::limits::Limits;
-pub use self::listener::serve;
+pub use self::listener::{listen, serve};
 use self::problem::Problem;
 pub use self::waiting::Waiting;
 use crate::config::Config;

@@ -33,7 +33,7 @@ pub(super) async fn run(args: ServeArgs) -> anyhow::Result<Verdict> {
     let (config, _) = args.settings.load()?;
     telemetry::start(&config.log)?;
     // First of all: an address that is taken must not cost the admin key that is shown once.
-    let listener = TcpListener::bind(config.listen).await.with_context(|| {
+    let listener = http::listen(config.listen).with_context(|| {
         format!("cannot listen on {}; choose another address with --listen", config.listen)
     })?;
     let address = listener.local_addr()?;

@@ -2,7 +2,8 @@
 //!
 //! Our own because the usual one installs no timer, and without a timer no client ever times out.
 
-use std::net::IpAddr;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
 use std::pin::pin;
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
@@ -15,7 +16,7 @@ use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use tokio::io::AsyncWriteExt;
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::Semaphore;
 use tower::ServiceExt;
 
@@ -38,6 +39,19 @@ static FULL: LazyLock<Vec<u8>> = LazyLock::new(|| {
     let head = "HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/problem+json\r\nretry-after: 1";
     format!("{head}\r\nconnection: close\r\ncontent-length: {}\r\n\r\n{body}", body.len()).into_bytes()
 });
+
+/// Connections that may wait to be accepted. A crowd that connects in the same instant must fit: whoever does not is
+/// asked by their own system to try again a second later. The system's own bound (net.core.somaxconn) applies, too.
+const BACKLOG: u32 = 65_535;
+
+/// Listens, with room for a crowd.
+pub fn listen(address: SocketAddr) -> io::Result<TcpListener> {
+    let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
+    // So that a restart need not wait for connections of the life before.
+    socket.set_reuseaddr(true)?;
+    socket.bind(address)?;
+    socket.listen(BACKLOG)
+}
 
 /// Serves until the app closes, then lets requests in flight finish, within a bound.
 pub async fn serve(listener: TcpListener, router: Router, app: Arc<App>, settings: Http) {
