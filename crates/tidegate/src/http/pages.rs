@@ -187,7 +187,8 @@ impl TroublePage {
             "csrf" => (w.foreign_title, w.foreign_text, false),
             _ => (w.trouble_title, w.trouble_text, true),
         };
-        let again = again.then(|| page.path.clone());
+        // Whatever the address was: one that begins like another site's is not offered as a link.
+        let again = again.then(|| sign_in::safe_next(&page.path));
         Self { page, title, text, again }
     }
 }

@@ -3,6 +3,7 @@
 use askama::Template;
 use axum::extract::State;
 use axum::response::Response;
+use tidegate_core::public_id::Public;
 use tidegate_core::{Order, OrderId, OrderState};
 use tidegate_store::ledger::Page as Rows;
 
@@ -15,6 +16,7 @@ use super::phrases::Phrase;
 use super::phrases::shop::Shop;
 use super::refusals::said;
 use super::{Page, Trouble, Visit, see, shown};
+use crate::ops::App;
 
 /// A state in words and colour.
 #[derive(Clone, Copy, Debug)]
@@ -87,7 +89,7 @@ pub(super) async fn list(
     Asked(query): Asked<Cursor>,
 ) -> Result<Response, Trouble> {
     let (app, (page, user)) = (&site.app, visit.own()?);
-    let rows = query.page(|cursor| PageQuery { limit: Some("20".into()), cursor }.page(app, OrderId::raw))?;
+    let rows = query.rows(app, OrderId::raw)?;
     let orders = app.orders_of_buyer(user, rows).await?;
     let next = orders.last().filter(|_| orders.len() == rows.limit as usize).map(|order| app.print(order.id));
     let mut shown_orders = Vec::with_capacity(orders.len());
@@ -111,12 +113,12 @@ pub(super) struct Cursor {
     cursor: Option<String>,
 }
 
+/// Rows on one page of a list.
+const ROWS: &str = "20";
+
 impl Cursor {
-    pub(super) fn page(
-        self,
-        read: impl Fn(Option<String>) -> Result<Rows, Problem>,
-    ) -> Result<Rows, Trouble> {
-        Ok(read(self.cursor)?)
+    pub(super) fn rows<T: Public>(self, app: &App, raw: impl Fn(T) -> u64) -> Result<Rows, Problem> {
+        PageQuery { limit: Some(ROWS.into()), cursor: self.cursor }.page(app, raw)
     }
 }
 

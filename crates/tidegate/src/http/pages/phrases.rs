@@ -27,15 +27,9 @@ impl Phrase {
     /// The first `{}`, then the second.
     pub(in crate::http) fn with_two(&self, first: impl fmt::Display, second: impl fmt::Display) -> String {
         match self.0.split_once("{}") {
-            Some((before, after)) => {
-                format!("{before}{first}{}", Phrase(after).with_str(&second.to_string()))
-            }
+            Some((before, after)) => format!("{before}{first}{}", Phrase(after).with(second)),
             None => self.0.to_owned(),
         }
-    }
-
-    fn with_str(self, value: &str) -> String {
-        self.0.replacen("{}", value, 1)
     }
 }
 

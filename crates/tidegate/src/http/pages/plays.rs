@@ -11,7 +11,7 @@ use tidegate_core::{DeliveryState, PlayId, PlayState, UserId, WaitsFor};
 
 use super::super::Site;
 use super::super::draw_shapes::hex;
-use super::super::input::{Asked, Id, PageQuery};
+use super::super::input::{Asked, Id};
 use super::super::plays::AddressInput;
 use super::format::When;
 use super::forms::Form;
@@ -77,7 +77,7 @@ pub(super) async fn list(
     Asked(query): Asked<Cursor>,
 ) -> Result<Response, Trouble> {
     let (app, (page, user)) = (&site.app, visit.own()?);
-    let rows = query.page(|cursor| PageQuery { limit: Some("20".into()), cursor }.page(app, PlayId::raw))?;
+    let rows = query.rows(app, PlayId::raw)?;
     let plays = app.plays_of_player(user, rows).await?;
     let next =
         plays.last().filter(|_| plays.len() == rows.limit as usize).map(|view| app.print(view.play.id));

@@ -295,3 +295,10 @@ fn a_page_shows_exactly_one_view() {
         assert_eq!(views - hidden, 1, "{}", view.as_str());
     }
 }
+
+#[test]
+fn a_trouble_leads_nobody_to_another_site() {
+    let at = |path: &str| TroublePage::of(Page { path: path.into(), ..page(Lang::En, false) }, "busy").again;
+    assert_eq!(at("/orders/9").as_deref(), Some("/orders/9"));
+    assert_eq!(at("//evil.example/orders").as_deref(), Some("/"));
+}

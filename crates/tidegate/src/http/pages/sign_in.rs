@@ -52,7 +52,7 @@ fn known_mode(text: &str) -> &'static str {
 }
 
 /// A path of ours, wherever the address says to go.
-fn safe_next(text: &str) -> String {
+pub(super) fn safe_next(text: &str) -> String {
     // What is allowed, not what is forbidden: browsers read some odd addresses as another site's.
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/-_.~".contains(&byte);
     let ours = text.starts_with('/') && !text.starts_with("//") && text.bytes().all(plain);
