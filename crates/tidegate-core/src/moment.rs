@@ -1,7 +1,7 @@
 //! A point in time, in milliseconds UTC. The only notion of time below the program's edge.
 
 use std::fmt;
-use std::ops::{Add, Sub};
+use std::ops::{Add, Range, Sub};
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -49,11 +49,61 @@ impl Sub<Duration> for Moment {
     }
 }
 
+/// A moment of the years 0 to 9999 as it is written, without an allocation: `2026-05-01T10:00:00.250Z`.
+struct Text([u8; 24]);
+
+impl Text {
+    fn of(moment: Moment) -> Option<Self> {
+        let time = jiff::Timestamp::from_millisecond(moment.0).ok()?;
+        let time = jiff::tz::Offset::UTC.to_datetime(time);
+        let year = u16::try_from(time.year()).ok()?;
+        let mut text = Self(*b"0000-00-00T00:00:00.000Z");
+        text.put(0..4, year);
+        for (at, part) in [
+            (5, time.month()),
+            (8, time.day()),
+            (11, time.hour()),
+            (14, time.minute()),
+            (17, time.second()),
+        ] {
+            text.put(at..at + 2, part.unsigned_abs().into());
+        }
+        text.put(20..23, time.millisecond().unsigned_abs());
+        Some(text)
+    }
+
+    fn put(&mut self, at: Range<usize>, number: u16) {
+        let mut rest = number;
+        for digit in self.0[at].iter_mut().rev() {
+            // Below ten.
+            *digit = b'0' + (rest % 10) as u8;
+            rest /= 10;
+        }
+    }
+
+    fn as_str(&self) -> &str {
+        std::str::from_utf8(&self.0).unwrap_or_default()
+    }
+}
+
 impl fmt::Display for Moment {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match jiff::Timestamp::from_millisecond(self.0) {
-            Ok(time) => write!(f, "{time:.3}"),
-            Err(_) => write!(f, "{}ms", self.0),
+        match Text::of(*self) {
+            Some(text) => f.write_str(text.as_str()),
+            None => write!(f, "{}ms", self.0),
+        }
+    }
+}
+
+/// A moment as clients see it.
+#[derive(Clone, Copy, Debug)]
+pub struct Written(pub Moment);
+
+impl Serialize for Written {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match Text::of(self.0) {
+            Some(text) => serializer.serialize_str(text.as_str()),
+            None => serializer.collect_str(&self.0),
         }
     }
 }

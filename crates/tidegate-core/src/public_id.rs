@@ -50,9 +50,9 @@ impl Permutation {
         left << 32 | right
     }
 
-    fn print(&self, id: u64) -> String {
+    fn print(&self, id: u64) -> PublicText {
         let hidden = self.hide(id);
-        (0..LENGTH).rev().map(|at| char::from(ALPHABET[(hidden >> (5 * at) & 31) as usize])).collect()
+        PublicText(std::array::from_fn(|at| ALPHABET[(hidden >> (5 * (LENGTH - 1 - at)) & 31) as usize]))
     }
 
     fn parse(&self, text: &str) -> Option<u64> {
@@ -71,6 +71,23 @@ impl Permutation {
 impl std::fmt::Debug for Permutation {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Permutation(..)")
+    }
+}
+
+/// A public id as it is written, without an allocation.
+#[derive(Clone, Copy, Debug)]
+pub struct PublicText([u8; LENGTH]);
+
+impl PublicText {
+    pub fn as_str(&self) -> &str {
+        // Only letters of the alphabet get in.
+        std::str::from_utf8(&self.0).unwrap_or_default()
+    }
+}
+
+impl serde::Serialize for PublicText {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.as_str())
     }
 }
 
@@ -97,7 +114,7 @@ macro_rules! kinds {
             }
         }
         $(impl Public for $type {
-            fn print(self, ids: &PublicIds) -> String {
+            fn text(self, ids: &PublicIds) -> PublicText {
                 ids.$field.print(self.raw())
             }
             fn parse(text: &str, ids: &PublicIds) -> Option<Self> {
@@ -109,7 +126,12 @@ macro_rules! kinds {
 
 /// An id that can be shown to the outside.
 pub trait Public: Copy {
-    fn print(self, ids: &PublicIds) -> String;
+    fn text(self, ids: &PublicIds) -> PublicText;
+
+    fn print(self, ids: &PublicIds) -> String {
+        self.text(ids).as_str().to_owned()
+    }
+
     /// `None` where the text is no id of this kind; a foreign id may also read as one that does not exist.
     fn parse(text: &str, ids: &PublicIds) -> Option<Self>;
 }

@@ -4,6 +4,7 @@ mod accounts;
 mod admin_draws;
 mod admin_orders;
 mod admin_sales;
+mod answer;
 mod api_keys;
 mod attempt;
 mod browser;
@@ -58,12 +59,15 @@ pub use self::listener::{listen, serve};
 use self::problem::Problem;
 pub use self::waiting::Waiting;
 use crate::config::Config;
-use crate::metrics::RequestLabels;
+use crate::metrics::{RequestLabels, Route};
 use crate::ops::{App, Refusal};
 
-/// What every handler works with.
+/// What every handler works with. Every layer takes a copy for every request, so that one is a single count.
 #[derive(Clone, Debug)]
-pub struct Site {
+pub struct Site(Arc<Parts>);
+
+#[derive(Debug)]
+pub struct Parts {
     app: Arc<App>,
     bounds: Bounds,
     changes: Arc<Semaphore>,
@@ -74,6 +78,13 @@ pub struct Site {
     /// Lists being written out for operators.
     exports: Arc<Semaphore>,
     limits: Arc<Limits>,
+}
+
+impl std::ops::Deref for Site {
+    type Target = Parts;
+    fn deref(&self) -> &Parts {
+        &self.0
+    }
 }
 
 #[derive(OpenApi)]
@@ -101,7 +112,7 @@ pub fn router(app: Arc<App>, config: &Config) -> Router {
         max_draw_bytes: settings.max_draw_bytes,
         body_timeout: Duration::from_millis(settings.body_timeout_ms),
     };
-    let site = Site {
+    let site = Site(Arc::new(Parts {
         app,
         bounds,
         changes: Arc::new(Semaphore::new(MAX_CHANGES)),
@@ -109,7 +120,7 @@ pub fn router(app: Arc<App>, config: &Config) -> Router {
         proofs: Arc::new(Semaphore::new(MAX_PROOFS)),
         exports: Arc::new(Semaphore::new(MAX_EXPORTS)),
         limits: Limits::new(config),
-    };
+    }));
     let (router, api) = api().split_for_parts();
     let docs: Router<Site> = SwaggerUi::new("/docs").url("/openapi.json", api).into();
     router
@@ -195,7 +206,7 @@ impl Site {
 /// Around every request, in one layer because each costs an allocation: limits before it, headers and counts after it.
 async fn around(State(site): State<Site>, mut request: Request, next: Next) -> Response {
     let started = Instant::now();
-    let route = request.extensions().get::<MatchedPath>().map_or("other", MatchedPath::as_str).to_owned();
+    let route = Route(request.extensions().get::<MatchedPath>().cloned());
     let method = known_method(request.method());
     let docs = request.uri().path().starts_with("/docs");
     let person = pages::looks_at(&request);
@@ -206,8 +217,8 @@ async fn around(State(site): State<Site>, mut request: Request, next: Next) -> R
     if let Some(parts) = &person {
         response = pages::in_person(parts, response);
     }
-    limits::tell(&mut response, left);
     browser::keep_in(&mut response, docs);
+    limits::tell(&mut response, left);
     let status = response.status().as_u16();
     site.app.metrics.requests.get_or_create(&RequestLabels { route, method, status }).inc();
     site.app.metrics.request_seconds.observe(started.elapsed().as_secs_f64());

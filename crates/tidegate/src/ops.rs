@@ -17,6 +17,7 @@ pub mod events;
 pub mod items;
 pub mod live;
 mod merchant;
+mod newcomers;
 pub mod nodes;
 pub mod operators;
 pub mod orders;
@@ -41,7 +42,7 @@ use std::time::Duration;
 use hashbrown::HashMap;
 use quick_cache::sync::Cache;
 use tidegate_core::dealer::Hash;
-use tidegate_core::public_id::{Public, PublicIds};
+use tidegate_core::public_id::{Public, PublicIds, PublicText};
 use tidegate_core::{
     Campaign, CampaignId, Claim, ClaimId, IdSource, IdempotencyKey, Item, ItemId, Kind, Moment, Rejection,
     UserId,
@@ -60,6 +61,7 @@ use self::cluster::Duties;
 pub use self::cluster::Node;
 use self::deliveries::{DeliveryRules, Lines};
 use self::live::Live;
+use self::newcomers::Newcomers;
 pub use self::merchant::Merchant;
 use self::operators::Operators;
 use self::payments::Provider;
@@ -145,6 +147,7 @@ pub struct App {
     commitments: Cache<CampaignId, Hash>,
     refused: Arc<Refused>,
     sessions: Sessions,
+    newcomers: Newcomers,
     operators: Operators,
     challenges: Challenges,
     rates: Rates,
@@ -209,6 +212,7 @@ impl App {
             commitments: Cache::new(CACHED_ITEMS),
             refused: parts.refused,
             sessions: Sessions::default(),
+            newcomers: Newcomers::default(),
             rates: Rates::default(),
             rooms: Rooms::default(),
             window: Dressed::default(),
@@ -287,6 +291,10 @@ impl App {
 
     pub fn print<T: Public>(&self, id: T) -> String {
         id.print(&self.public)
+    }
+
+    pub fn text<T: Public>(&self, id: T) -> PublicText {
+        id.text(&self.public)
     }
 
     pub fn parse<T: Public>(&self, text: &str) -> Option<T> {

@@ -53,8 +53,7 @@ impl Embedded {
         let _ = tokio::task::spawn_blocking(move || journal.close()).await;
     }
 
-    #[expect(clippy::unused_async, reason = "others are asked over a network")]
-    pub(super) async fn claim(&self, request: ClaimRequest) -> Result<Taken, NotTaken> {
+    pub(super) fn claim(&self, request: ClaimRequest) -> Result<Taken, NotTaken> {
         let (claim, done) = self
             .gate
             .decide(request, |claim| self.journal.enqueue(claim.clone()).map_err(NotTaken::NotKept))?;
@@ -75,6 +74,7 @@ impl Embedded {
 
     pub(super) async fn caught_up(&self, end: Position, within: Duration) -> bool {
         let mut progress = self.progress.subscribe();
+        self.journal.hurry();
         tokio::time::timeout(within, progress.wait_for(|recorded| *recorded >= end)).await.is_ok()
     }
 }

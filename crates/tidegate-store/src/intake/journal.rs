@@ -8,6 +8,7 @@
 mod backlog;
 pub mod disk;
 mod frame;
+mod rush;
 mod scan;
 mod segment;
 mod writer;
@@ -73,18 +74,23 @@ pub trait Observer: Send + Sync + 'static {
 
 type Waiter = oneshot::Sender<Result<(), AppendError>>;
 
+/// Who is to be told, and what.
+type Woken = (Vec<Waiter>, Result<(), AppendError>);
+
 pub(crate) struct Shared {
     backlog: Mutex<Backlog>,
     /// Something waits to be written, or the journal is to stop.
     work: Condvar,
     /// Something became durable.
     durable: Notify,
+    /// Somebody waits for what is to be recorded.
+    hurry: Notify,
     segments: Mutex<Segments>,
     /// Once everything up to here is recorded, a segment can be used again. Kept apart so that recording does not wait
     /// for a sync to ask.
     recyclable_after: AtomicU64,
     observer: Box<dyn Observer>,
-    wake: mpsc::UnboundedSender<Vec<(Waiter, Result<(), AppendError>)>>,
+    wake: mpsc::UnboundedSender<Woken>,
 }
 
 pub struct Journal {
@@ -109,6 +115,7 @@ impl Journal {
             backlog: Mutex::new(Backlog::new(recorded, unrecorded, options.max_unrecorded)),
             work: Condvar::new(),
             durable: Notify::new(),
+            hurry: Notify::new(),
             recyclable_after: AtomicU64::new(segments.recyclable_after()),
             segments: Mutex::new(segments),
             observer,
@@ -131,9 +138,16 @@ impl Journal {
         claim: Arc<Claim>,
     ) -> Result<oneshot::Receiver<Result<(), AppendError>>, AppendError> {
         let (waiter, done) = oneshot::channel();
-        self.shared.backlog.lock().push(claim, waiter)?;
-        self.shared.work.notify_one();
+        // Whoever is behind others need not wake the writer: it takes all of them.
+        if self.shared.backlog.lock().push(claim, waiter)? {
+            self.shared.work.notify_one();
+        }
         Ok(done)
+    }
+
+    /// Has what is durable given out for recording at once.
+    pub fn hurry(&self) {
+        self.shared.hurry.notify_one();
     }
 
     /// Whether an append now would be refused, and why.
@@ -197,11 +211,11 @@ impl std::fmt::Debug for Journal {
     }
 }
 
-async fn wake_waiters(mut batches: mpsc::UnboundedReceiver<Vec<(Waiter, Result<(), AppendError>)>>) {
-    while let Some(batch) = batches.recv().await {
-        for (waiter, result) in batch {
+async fn wake_waiters(mut batches: mpsc::UnboundedReceiver<Woken>) {
+    while let Some((waiters, result)) = batches.recv().await {
+        for waiter in waiters {
             // A buyer who hung up is not waiting any more.
-            let _ = waiter.send(result);
+            let _ = waiter.send(result.clone());
         }
     }
 }
@@ -222,6 +236,7 @@ impl Intake for Journal {
                 return (first, claims);
             }
             durable.await;
+            rush::pass(&self.shared).await;
         }
     }
 

@@ -75,6 +75,7 @@ const FOR_PAGES: &str = "default-src 'none'; script-src 'self'; worker-src 'self
 /// What every answer says to a browser.
 pub(super) fn keep_in(response: &mut Response, docs: bool) {
     let headers = response.headers_mut();
+    headers.reserve(8);
     // A worker is held to what comes with its own script.
     let page = headers.get(header::CONTENT_TYPE).is_some_and(|kind| {
         kind.as_bytes().starts_with(b"text/html") || kind.as_bytes().starts_with(b"text/javascript")

@@ -65,7 +65,7 @@ async fn proof(State(site): State<Site>, Id(id): Id<DrawId>) -> Result<Response,
     head.pop();
     head.push_str(",\"plays\":[");
     let place = site.proofs.clone().try_acquire_owned().map_err(|_| Rejection::Busy)?;
-    let part = Part { app: site.app, proof, next: Some((0, head)), _place: place };
+    let part = Part { app: site.app.clone(), proof, next: Some((0, head)), _place: place };
     let parts = unfold(part, Part::next);
     Ok(([(header::CONTENT_TYPE, "application/json")], Body::from_stream(parts)).into_response())
 }

@@ -2,12 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};
+use std::pin::pin;
 use std::time::Duration;
 
 use axum::body::{Body, Bytes};
 use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, Method, StatusCode, header};
+use futures_util::future::poll_immediate;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -74,8 +76,13 @@ async fn read_body(headers: &HeaderMap, body: Body, bounds: Bounds) -> Result<By
         let detail = "Send JSON with the header Content-Type: application/json.";
         return Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported_media_type", detail));
     }
-    let read = Limited::new(body, bounds.max_body_bytes).collect();
-    match tokio::time::timeout(bounds.body_timeout, read).await {
+    let mut read = pin!(Limited::new(body, bounds.max_body_bytes).collect());
+    // Nearly always it came with the headers: then nobody needs a timer.
+    let read = match poll_immediate(&mut read).await {
+        Some(read) => Ok(read),
+        None => tokio::time::timeout(bounds.body_timeout, read).await,
+    };
+    match read {
         Err(_) => {
             let detail = "The body did not arrive in time.";
             Err(Problem::new(StatusCode::REQUEST_TIMEOUT, "body_timeout", detail))
@@ -87,18 +94,29 @@ async fn read_body(headers: &HeaderMap, body: Body, bounds: Bounds) -> Result<By
 }
 
 fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
-    let mut reader = serde_json::Deserializer::from_slice(bytes);
-    let value = serde_path_to_error::deserialize(&mut reader).map_err(|error| {
-        let field = error.path().to_string();
-        let inner = error.into_inner();
-        if inner.is_data() { wrong_field(&field, &inner) } else { malformed(&inner) }
-    })?;
-    reader.end().map_err(|error| malformed(&error))?;
+    let value = serde_json::from_slice(bytes).map_err(|_| what_is_wrong::<T>(bytes))?;
     // Structs would read from lists, too, by the order of their fields.
     if bytes.iter().find(|byte| !byte.is_ascii_whitespace()) != Some(&b'{') {
         return Err(Problem::invalid(BTreeMap::from([("body".to_owned(), "must be an object".to_owned())])));
     }
     Ok(value)
+}
+
+/// Reads it again, more slowly, to find out where it is not as it must be.
+fn what_is_wrong<T: DeserializeOwned>(bytes: &[u8]) -> Problem {
+    let mut reader = serde_json::Deserializer::from_slice(bytes);
+    match serde_path_to_error::deserialize::<_, T>(&mut reader) {
+        Ok(_) => reader.end().map_or_else(|error| malformed(&error), |()| unreadable()),
+        Err(error) => {
+            let field = error.path().to_string();
+            let inner = error.into_inner();
+            if inner.is_data() { wrong_field(&field, &inner) } else { malformed(&inner) }
+        }
+    }
+}
+
+fn unreadable() -> Problem {
+    Problem::new(StatusCode::BAD_REQUEST, "malformed_json", "The body is not JSON.")
 }
 
 fn malformed(error: &serde_json::Error) -> Problem {

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::Request;
-use axum::http::{HeaderMap, HeaderValue};
+use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use axum::response::Response;
 use governor::clock::{Clock, DefaultClock};
 use governor::middleware::StateInformationMiddleware;
@@ -27,6 +27,9 @@ type Buckets = RateLimiter<IpAddr, DefaultKeyedStateStore<IpAddr>, DefaultClock,
 const SENSITIVE: [&str; 2] = ["/v1/auth/", "/v1/admin/login"];
 /// Forms that do; looking at them costs nothing.
 const FORMS: [&str; 2] = ["/sign-in", "/console/sign-in"];
+const LIMIT: HeaderName = HeaderName::from_static("ratelimit-limit");
+const REMAINING: HeaderName = HeaderName::from_static("ratelimit-remaining");
+const RESET: HeaderName = HeaderName::from_static("ratelimit-reset");
 const TIDY_EVERY: Duration = Duration::from_secs(5);
 
 #[derive(Debug)]
@@ -130,10 +133,10 @@ pub(super) fn tell(response: &mut Response, left: Left) {
     if let Some((limit, remaining)) = left {
         let headers = response.headers_mut();
         if limit > 0 {
-            headers.insert("ratelimit-limit", HeaderValue::from(limit));
+            headers.insert(LIMIT, HeaderValue::from(limit));
         }
-        headers.insert("ratelimit-remaining", HeaderValue::from(remaining));
-        headers.insert("ratelimit-reset", HeaderValue::from(1));
+        headers.insert(REMAINING, HeaderValue::from(remaining));
+        headers.insert(RESET, HeaderValue::from_static("1"));
     }
 }
 

@@ -4,9 +4,10 @@ use std::time::Instant;
 
 use axum::Json;
 use axum::body::Body;
-use axum::extract::State;
-use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
-use axum::response::{IntoResponse, Response};
+use axum::extract::{Request, State};
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, Method, StatusCode};
+use axum::response::Response;
 use serde::Deserialize;
 use tidegate_core::limits::MAX_QUANTITY;
 use tidegate_core::{CampaignId, Order, OrderId, OrderState};
@@ -15,6 +16,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::Site;
+use super::answer::made;
 use super::attempt::Attempt;
 use super::input::{Asked, Buyer, Id, Input, PageQuery, idempotency_key, json, token};
 use super::problem::Problem;
@@ -62,21 +64,16 @@ impl OrderInput {
 async fn place(
     State(site): State<Site>,
     Id(id): Id<CampaignId>,
-    headers: HeaderMap,
-    body: Body,
+    request: Request,
 ) -> Result<Response, Problem> {
     let started = Instant::now();
+    let (Parts { headers, .. }, body) = request.into_parts();
     let outcome = try_place(&site, id, &headers, body).await;
     count(&site, id, &outcome, started);
     let Placed { order, replayed } = outcome?;
     let status = if order.state == OrderState::Queued { StatusCode::ACCEPTED } else { StatusCode::CREATED };
-    let shape = OrderShape::of(&site.app, &order);
-    let location = format!("/v1/orders/{}", site.app.print(order.id));
-    let mut response = (status, [(header::LOCATION, location)], Json(shape)).into_response();
-    if replayed {
-        response.headers_mut().insert("idempotency-replayed", HeaderValue::from_static("true"));
-    }
-    Ok(response)
+    let location = ["/v1/orders/", site.app.text(order.id).as_str()].concat();
+    Ok(made(status, location, &OrderShape::of(&site.app, &order), replayed))
 }
 
 /// Counts an attempt, from wherever it came.
@@ -95,7 +92,7 @@ async fn try_place(site: &Site, id: CampaignId, headers: &HeaderMap, body: Body)
     let app = &site.app;
     let sale = match app.open_campaign(id, app.now()).await {
         Ok(sale) => sale,
-        Err(refusal) => return replay(site, id, headers, body, refusal).await,
+        Err(refusal) => return Box::pin(replay(site, id, headers, body, refusal)).await,
     };
     let attempt = Attempt::admit(site, &sale, headers).await?;
     let input: OrderInput = json(headers, body, site.bounds).await?;
@@ -113,6 +110,10 @@ async fn replay(
     let Ok(Some(key)) = idempotency_key(headers) else { return Err(refusal.into()) };
     let token = token(&Method::POST, headers)?;
     let Ok(buyer) = site.app.buyer(token).await else { return Err(refusal.into()) };
+    // Nearly everybody who is too late: their body need not be read.
+    if site.app.holds_nothing(buyer, id).await {
+        return Err(refusal.into());
+    }
     let Ok(input) = json::<OrderInput>(headers, body, site.bounds).await else { return Err(refusal.into()) };
     let Ok(quantity) = input.check() else { return Err(refusal.into()) };
     match site.app.replay(buyer, id, quantity, key).await? {

@@ -4,9 +4,10 @@ use std::time::Instant;
 
 use axum::Json;
 use axum::body::Body;
-use axum::extract::State;
-use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
-use axum::response::{IntoResponse, Response};
+use axum::extract::{Request, State};
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, Method, StatusCode, header};
+use axum::response::Response;
 use serde::{Deserialize, Serialize};
 use tidegate_core::limits::{MAX_ADDRESS_LINE, MAX_CLIENT_SEED};
 use tidegate_core::{CampaignId, DrawId, PlayId, PlayState};
@@ -15,6 +16,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::Site;
+use super::answer::made;
 use super::attempt::Attempt;
 use super::draw_shapes::PlayShape;
 use super::input::{Asked, Buyer, Id, Input, PageQuery, idempotency_key, json, token};
@@ -75,22 +77,17 @@ async fn read(site: &Site, headers: &HeaderMap, body: Body) -> Result<PlayInput,
 async fn play(
     State(site): State<Site>,
     Id(id): Id<DrawId>,
-    headers: HeaderMap,
-    body: Body,
+    request: Request,
 ) -> Result<Response, Problem> {
     let started = Instant::now();
+    let (Parts { headers, .. }, body) = request.into_parts();
     let outcome = try_play(&site, id.campaign(), &headers, body).await;
     count(&site, id.campaign(), &outcome, started);
     let Played { play, replayed } = outcome?;
     let queued = play.play.state == PlayState::Queued;
     let status = if queued { StatusCode::ACCEPTED } else { StatusCode::CREATED };
-    let location = format!("/v1/plays/{}", site.app.print(play.play.id));
-    let shape = PlayShape::of(&site.app, play);
-    let mut response = (status, [(header::LOCATION, location)], Json(shape)).into_response();
-    if replayed {
-        response.headers_mut().insert("idempotency-replayed", HeaderValue::from_static("true"));
-    }
-    Ok(response)
+    let location = ["/v1/plays/", site.app.text(play.play.id).as_str()].concat();
+    Ok(made(status, location, &PlayShape::of(&site.app, play), replayed))
 }
 
 /// Counts an attempt, from wherever it came.
@@ -111,7 +108,7 @@ async fn try_play(site: &Site, id: CampaignId, headers: &HeaderMap, body: Body) 
     let app = &site.app;
     let draw = match app.open_campaign(id, app.now()).await {
         Ok(draw) => draw,
-        Err(refusal) => return replay(site, id, headers, body, refusal).await,
+        Err(refusal) => return Box::pin(replay(site, id, headers, body, refusal)).await,
     };
     let attempt = Attempt::admit(site, &draw, headers).await?;
     let input = read(site, headers, body).await?;
@@ -129,6 +126,9 @@ async fn replay(
     let Ok(Some(key)) = idempotency_key(headers) else { return Err(refusal.into()) };
     let token = token(&Method::POST, headers)?;
     let Ok(player) = site.app.buyer(token).await else { return Err(refusal.into()) };
+    if site.app.holds_nothing(player, id).await {
+        return Err(refusal.into());
+    }
     let Ok(input) = read(site, headers, body).await else { return Err(refusal.into()) };
     let Ok(seed) = input.client_seed() else { return Err(refusal.into()) };
     match site.app.replay_play(player, id, &seed, key).await? {

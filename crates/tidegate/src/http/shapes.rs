@@ -1,8 +1,10 @@
 //! The shapes of answers: what API clients see of the core's values.
 
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 use tidegate_core::campaign::Challenge;
-use tidegate_core::{Item, Money, Order, Protect};
+use tidegate_core::moment::Written;
+use tidegate_core::public_id::PublicText;
+use tidegate_core::{Currency, Item, Money, Order, Protect, Slots};
 use tidegate_store::ledger::sql::{DueRefund, Event};
 use utoipa::ToSchema;
 
@@ -16,14 +18,19 @@ use crate::ops::sales::{OperatedSale, SaleView};
 pub(super) struct MoneyShape {
     #[schema(example = 9900)]
     amount: i64,
-    #[schema(example = "CNY")]
-    currency: String,
+    #[schema(example = "CNY", value_type = String)]
+    #[serde(serialize_with = "as_letters")]
+    currency: Currency,
 }
 
 impl From<Money> for MoneyShape {
     fn from(money: Money) -> Self {
-        Self { amount: money.amount, currency: money.currency.as_str().to_owned() }
+        Self { amount: money.amount, currency: money.currency }
     }
+}
+
+fn as_letters<S: Serializer>(currency: &Currency, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(currency.as_str())
 }
 
 #[derive(Debug, Serialize, ToSchema)]
@@ -205,9 +212,12 @@ impl AdminSaleShape {
 /// An order.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct OrderShape {
-    id: String,
-    sale_id: String,
-    item_id: String,
+    #[schema(value_type = String)]
+    id: PublicText,
+    #[schema(value_type = String)]
+    sale_id: PublicText,
+    #[schema(value_type = String)]
+    item_id: PublicText,
     quantity: u32,
     unit_price: MoneyShape,
     total: MoneyShape,
@@ -217,27 +227,31 @@ pub(super) struct OrderShape {
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<&'static str>,
     /// The numbers of its units.
-    units: Vec<u32>,
-    created_at: String,
-    pay_by: String,
-    updated_at: String,
+    #[schema(value_type = Vec<u32>)]
+    units: Slots,
+    #[schema(value_type = String)]
+    created_at: Written,
+    #[schema(value_type = String)]
+    pay_by: Written,
+    #[schema(value_type = String)]
+    updated_at: Written,
 }
 
 impl OrderShape {
     pub(super) fn of(app: &App, order: &Order) -> Self {
         Self {
-            id: app.print(order.id),
-            sale_id: app.print(order.campaign),
-            item_id: app.print(order.item),
+            id: app.text(order.id),
+            sale_id: app.text(order.campaign),
+            item_id: app.text(order.item),
             quantity: order.quantity(),
             unit_price: order.unit_price.into(),
             total: order.total().into(),
             state: order.state.as_str(),
             reason: order.reason.map(tidegate_core::Rejection::code),
-            units: order.slots.iter().collect(),
-            created_at: order.created_at.to_string(),
-            pay_by: order.pay_by.to_string(),
-            updated_at: order.updated_at.to_string(),
+            units: order.slots.clone(),
+            created_at: Written(order.created_at),
+            pay_by: Written(order.pay_by),
+            updated_at: Written(order.updated_at),
         }
     }
 }

@@ -50,7 +50,7 @@ async fn stream(
     };
     let watch = site.app.watchers.watch(id).ok_or_else(too_many)?;
     site.app.metrics.streams.inc();
-    let follower = Follower { app: site.app, buyer, id, watch, shown: None, until: None };
+    let follower = Follower { app: site.app.clone(), buyer, id, watch, shown: None, until: None };
     let events =
         unfold(follower, |mut follower| async move { follower.next().await.map(|event| (event, follower)) });
     Ok(Sse::new(events).keep_alive(KeepAlive::new().interval(HEARTBEAT)))

@@ -95,5 +95,5 @@ fn respond(path: &str, why: &str) -> Response {
     if path == "/healthz" {
         return "ok".into_response();
     }
-    Problem::new(StatusCode::SERVICE_UNAVAILABLE, "not_ready", why).into_response()
+    Problem::new(StatusCode::SERVICE_UNAVAILABLE, "not_ready", why.to_owned()).into_response()
 }

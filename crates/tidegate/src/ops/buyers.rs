@@ -35,6 +35,11 @@ impl Default for Sessions {
 }
 
 impl Sessions {
+    /// It was looked up, or made, just now.
+    fn note(&self, token: Secret, session: Session) {
+        self.0.insert(token, (session, Instant::now()));
+    }
+
     pub(super) fn forget(&self, token: &Secret) {
         self.0.remove(token);
     }
@@ -55,7 +60,7 @@ impl App {
             Some((session, looked)) if self.admission.is_embedded() || looked.elapsed() < LOOK_AGAIN => {
                 Some(session)
             }
-            _ => self.look_up_again(token, &digest).await?,
+            _ => Box::pin(self.look_up_again(token, &digest)).await?,
         };
         match found {
             Some(session) if now < session.expires_at => {
@@ -69,7 +74,10 @@ impl App {
     async fn look_up_again(&self, token: &str, digest: &Secret) -> Result<Option<Session>, Refusal> {
         let found = self.look_up(token, digest).await?;
         match found {
-            Some(session) => self.sessions.0.insert(*digest, (session, Instant::now())),
+            Some(session) => {
+                self.sessions.note(*digest, session);
+                self.meet(session.user).await?;
+            }
             None => self.sessions.forget(digest),
         }
         Ok(found)
@@ -139,13 +147,19 @@ impl App {
         key: Option<Remember>,
     ) -> Result<(), Refusal> {
         let now = self.now();
-        let buyers = tokens
+        let buyers: Vec<NewBuyer> = tokens
             .iter()
             .map(|token| NewBuyer {
                 user: UserId::from_raw(self.next_id(now)),
                 token: digest(&[token.as_bytes()]),
             })
             .collect();
-        Ok(self.ledger.create_buyers(kind, buyers, now + life, by, now, key).await?)
+        let expires_at = now + life;
+        self.ledger.create_buyers(kind, buyers.clone(), expires_at, by, now, key).await?;
+        for NewBuyer { user, token } in buyers {
+            self.newcomers.add(user);
+            self.sessions.note(token, Session { user, expires_at, slides: false });
+        }
+        Ok(())
     }
 }

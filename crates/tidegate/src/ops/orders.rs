@@ -27,14 +27,7 @@ const EXPIRE_BATCH: u32 = 500;
 impl App {
     /// The campaign, if it takes claims now. Everything that can refuse without knowing who asks.
     pub async fn open_campaign(&self, id: CampaignId, now: Moment) -> Result<Arc<Campaign>, Refusal> {
-        let Some(sale) = self.book.find(id) else {
-            return Err(match self.ledger.campaign(id).await? {
-                Some(sale) if sale.state == CampaignState::Closed => Rejection::Ended.into(),
-                // It runs, but the gate does not know yet: starting up.
-                Some(sale) if sale.is_published() => Rejection::NotReady.into(),
-                _ => Rejection::NotFound.into(),
-            });
-        };
+        let Some(sale) = self.book.find(id) else { return Err(Box::pin(self.why_not_open(id)).await) };
         let left = self.admission.left(id).ok_or(Rejection::NotReady)?;
         match sale.phase(now, left) {
             None => Err(Rejection::NotFound.into()),
@@ -43,6 +36,17 @@ impl App {
             Some(Phase::Paused) => Err(Rejection::Paused.into()),
             Some(Phase::SoldOut) => Err(Rejection::SoldOut.into()),
             Some(Phase::Live) => Ok(sale),
+        }
+    }
+
+    /// What is told of a campaign that is not in the book.
+    async fn why_not_open(&self, id: CampaignId) -> Refusal {
+        match self.ledger.campaign(id).await {
+            Ok(Some(sale)) if sale.state == CampaignState::Closed => Rejection::Ended.into(),
+            // It runs, but the gate does not know yet: starting up.
+            Ok(Some(sale)) if sale.is_published() => Rejection::NotReady.into(),
+            Ok(_) => Rejection::NotFound.into(),
+            Err(error) => error.into(),
         }
     }
 
@@ -58,7 +62,10 @@ impl App {
         let turn = self.turn(buyer).await;
         // Without a turn the ledger takes a key once, and only who is refused has to be looked up.
         let looked = turn.is_some();
-        if looked && let Some(placed) = self.placed_before(buyer, sale.id, quantity, key).await? {
+        if looked
+            && !self.newcomers.has(buyer)
+            && let Some(placed) = Box::pin(self.placed_before(buyer, sale.id, quantity, key)).await?
+        {
             return Ok(placed);
         }
         let taken = self.claim(self.order_request(buyer, sale, quantity, key, pass)).await;
@@ -66,7 +73,7 @@ impl App {
         match self.kept(taken).await {
             Ok((claim, durable)) => Ok(Placed { order: as_order(&claim, sale, durable)?, replayed: false }),
             Err(refused) if !looked && may_be_repeated(&refused) => {
-                let placed = self.placed_before(buyer, sale.id, quantity, key).await?;
+                let placed = Box::pin(self.placed_before(buyer, sale.id, quantity, key)).await?;
                 placed.ok_or_else(|| not_taken(&refused))
             }
             Err(refused) => Err(not_taken(&refused)),
@@ -105,6 +112,7 @@ impl App {
             return Err(NotTaken::Rejected(Rejection::NotReady));
         }
         self.admission.check().map_err(NotTaken::NotKept)?;
+        self.newcomers.strike(request.user);
         self.admission.claim(request).await
     }
 

@@ -67,9 +67,12 @@ impl App {
         let turn = self.turn(player).await;
         // Without a turn the ledger takes a key once, and only who is refused has to be looked up.
         let looked = turn.is_some();
-        if looked && let Some(before) = self.before(player, draw.id, &client_seed, key).await? {
+        if looked
+            && !self.newcomers.has(player)
+            && let Some(before) = Box::pin(self.before(player, draw.id, &client_seed, key)).await?
+        {
             drop(turn);
-            return self.answer_before(player, before).await;
+            return Box::pin(self.answer_before(player, before)).await;
         }
         let taken = self.claim(self.play_request(player, draw, client_seed.clone(), key, pass)).await;
         drop(turn);
@@ -79,8 +82,8 @@ impl App {
                 Ok(Played { play, replayed: false })
             }
             Err(refused) if !looked && may_be_repeated(&refused) => {
-                match self.before(player, draw.id, &client_seed, key).await? {
-                    Some(before) => self.answer_before(player, before).await,
+                match Box::pin(self.before(player, draw.id, &client_seed, key)).await? {
+                    Some(before) => Box::pin(self.answer_before(player, before)).await,
                     None => Err(not_taken(&refused)),
                 }
             }

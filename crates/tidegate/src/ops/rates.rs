@@ -57,9 +57,8 @@ impl App {
         }
         let rates = self.rates.of(sale);
         let Some(Err(wait)) = rates.everybody.as_ref().map(RateLimiter::check) else {
-            return self
-                .count_everywhere(&format!("rate:{}", sale.id.raw()), sale.protect.sale_rate_per_s)
-                .await;
+            let name = || format!("rate:{}", sale.id.raw());
+            return self.count_everywhere(name, sale.protect.sale_rate_per_s).await;
         };
         Err(Refusal::Slower { retry_after: rounded(wait.wait_time_from(DefaultClock::default().now())) })
     }
@@ -71,17 +70,17 @@ impl App {
         }
         let rates = self.rates.of(sale);
         let Some(Err(wait)) = rates.each.as_ref().map(|each| each.check_key(&user)) else {
-            let name = format!("rate:{}:{}", sale.id.raw(), user.raw());
-            return self.count_everywhere(&name, sale.protect.user_rate_per_s).await;
+            let name = || format!("rate:{}:{}", sale.id.raw(), user.raw());
+            return self.count_everywhere(name, sale.protect.user_rate_per_s).await;
         };
         Err(Refusal::Slower { retry_after: rounded(wait.wait_time_from(DefaultClock::default().now())) })
     }
 
     /// The same limit over all nodes, second by second. While they cannot be counted together each counts for itself.
-    async fn count_everywhere(&self, name: &str, per_s: u32) -> Result<(), Refusal> {
+    async fn count_everywhere(&self, name: impl FnOnce() -> String, per_s: u32) -> Result<(), Refusal> {
         let Some(cluster) = self.admission.cluster() else { return Ok(()) };
         let second = self.now().millis() / 1000;
-        match cluster.count(&format!("{name}:{second}"), WINDOW).await {
+        match Box::pin(cluster.count(&format!("{}:{second}", name()), WINDOW)).await {
             Ok(counted) if counted > u64::from(per_s) => {
                 Err(Refusal::Slower { retry_after: Duration::from_secs(1) })
             }

@@ -1,11 +1,13 @@
 //! What the journal holds in memory: claims from the moment they are queued until the ledger has them.
 //!
-//! What always holds: `recorded ≤ written ≤ end`; positions are consecutive; `by_user` names exactly the queued claims.
+//! What always holds: `recorded ≤ written ≤ end`; positions are consecutive; `by_user` names exactly the queued claims;
+//! `unwritten` are the newest of them, less those that are being written.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
 use hashbrown::HashMap;
+use smallvec::SmallVec;
 use tidegate_core::{CampaignId, Claim, UserId};
 
 use super::super::{AppendError, Position, Unrecorded};
@@ -18,13 +20,20 @@ pub(super) struct Backlog {
     /// Everything up to here is on disk.
     written: Position,
     queue: VecDeque<Arc<Claim>>,
-    /// One for each claim in the queue beyond `written`.
-    waiters: VecDeque<Waiter>,
-    by_user: HashMap<UserId, Vec<(Position, Arc<Claim>)>>,
+    unwritten: Batch,
+    /// Where in the queue a buyer's claims are. Nearly everybody has one.
+    by_user: HashMap<UserId, SmallVec<[Position; 2]>>,
     units: HashMap<CampaignId, u32>,
     max: usize,
     problem: Option<AppendError>,
     closed: bool,
+}
+
+/// Claims to be written together, and who waits for each.
+#[derive(Debug, Default)]
+pub(super) struct Batch {
+    pub(super) claims: Vec<Arc<Claim>>,
+    pub(super) waiters: Vec<Waiter>,
 }
 
 impl Backlog {
@@ -33,7 +42,7 @@ impl Backlog {
             recorded,
             written: recorded,
             queue: VecDeque::new(),
-            waiters: VecDeque::new(),
+            unwritten: Batch::default(),
             by_user: HashMap::new(),
             units: HashMap::new(),
             max,
@@ -67,6 +76,10 @@ impl Backlog {
         self.queue.len()
     }
 
+    pub(super) fn is_half_full(&self) -> bool {
+        self.queue.len() >= self.max / 2
+    }
+
     pub(super) fn check(&self) -> Result<(), AppendError> {
         if let Some(problem) = &self.problem {
             return Err(problem.clone());
@@ -77,23 +90,25 @@ impl Backlog {
         if self.queue.len() >= self.max { Err(AppendError::Full) } else { Ok(()) }
     }
 
-    pub(super) fn push(&mut self, claim: Arc<Claim>, waiter: Waiter) -> Result<(), AppendError> {
+    /// Takes the claim in; says whether nothing else waits to be written.
+    pub(super) fn push(&mut self, claim: Arc<Claim>, waiter: Waiter) -> Result<bool, AppendError> {
         self.check()?;
-        self.insert(claim);
-        self.waiters.push_back(waiter);
-        Ok(())
+        self.insert(claim.clone());
+        self.unwritten.claims.push(claim);
+        self.unwritten.waiters.push(waiter);
+        Ok(self.unwritten.claims.len() == 1)
     }
 
     fn insert(&mut self, claim: Arc<Claim>) {
         let position = self.end() + 1;
-        self.by_user.entry(claim.user).or_default().push((position, claim.clone()));
+        self.by_user.entry(claim.user).or_default().push(position);
         *self.units.entry(claim.campaign).or_default() += claim.slots.units();
         self.queue.push_back(claim);
     }
 
     fn uncount(&mut self, claim: &Claim, position: Position) {
         if let Some(theirs) = self.by_user.get_mut(&claim.user) {
-            theirs.retain(|(at, _)| *at != position);
+            theirs.retain(|at| *at != position);
             if theirs.is_empty() {
                 self.by_user.remove(&claim.user);
             }
@@ -107,21 +122,27 @@ impl Backlog {
     }
 
     pub(super) fn of_user(&self, user: UserId) -> Vec<Unrecorded> {
-        let theirs = self.by_user.get(&user).map_or(&[][..], Vec::as_slice);
-        theirs
-            .iter()
-            .map(|(position, claim)| Unrecorded { claim: claim.clone(), durable: *position <= self.written })
-            .collect()
+        let theirs = self.by_user.get(&user).map_or(&[][..], SmallVec::as_slice);
+        let claim = |at: Position| self.queue.get(usize::try_from(at - self.recorded - 1).ok()?).cloned();
+        let found = |at: &Position| Some(Unrecorded { claim: claim(*at)?, durable: *at <= self.written });
+        theirs.iter().filter_map(found).collect()
     }
 
     pub(super) fn queued_units(&self, campaign: CampaignId) -> u32 {
         self.units.get(&campaign).copied().unwrap_or(0)
     }
 
-    /// Claims to be written next, with the position of the first.
-    pub(super) fn unwritten(&self, most: usize) -> (Position, Vec<Arc<Claim>>) {
-        let from = usize::try_from(self.written - self.recorded).unwrap_or(usize::MAX);
-        (self.written + 1, self.queue.iter().skip(from).take(most).cloned().collect())
+    /// How many claims wait to be written.
+    pub(super) fn unwritten(&self) -> usize {
+        self.unwritten.claims.len()
+    }
+
+    /// The claims to be written next, with the position of the first.
+    pub(super) fn take_unwritten(&mut self, most: usize) -> (Position, Batch) {
+        let Batch { claims, waiters } = &mut self.unwritten;
+        let most = most.min(claims.len());
+        let rest = Batch { claims: claims.split_off(most), waiters: waiters.split_off(most) };
+        (self.written + 1, std::mem::replace(&mut self.unwritten, rest))
     }
 
     /// Durable claims the ledger does not have, with the position of the first.
@@ -130,13 +151,12 @@ impl Backlog {
         (self.recorded + 1, self.queue.iter().take(durable.min(most)).cloned().collect())
     }
 
-    /// The next `count` claims are on disk; gives back who waits for them.
-    pub(super) fn wrote(&mut self, count: usize) -> Vec<Waiter> {
+    /// The next `count` claims are on disk.
+    pub(super) fn wrote(&mut self, count: usize) {
         self.written += count as u64;
-        self.waiters.drain(..count).collect()
     }
 
-    /// Nothing beyond what is written was kept: drops all of it.
+    /// Nothing beyond what is written was kept: drops all of it. Gives back who waits for what nobody has taken yet.
     pub(super) fn refuse(&mut self) -> (Vec<Arc<Claim>>, Vec<Waiter>) {
         let keep = usize::try_from(self.written - self.recorded).unwrap_or(usize::MAX);
         let first = self.written + 1;
@@ -144,13 +164,13 @@ impl Backlog {
         for (claim, position) in dropped.iter().zip(first..) {
             self.uncount(claim, position);
         }
-        (dropped, self.waiters.drain(..).collect())
+        (dropped, std::mem::take(&mut self.unwritten).waiters)
     }
 
     /// The disk failed: whether the unwritten claims were kept only a restart can tell.
     pub(super) fn fail(&mut self, problem: AppendError) -> Vec<Waiter> {
         self.problem = Some(problem);
-        self.waiters.drain(..).collect()
+        std::mem::take(&mut self.unwritten).waiters
     }
 
     /// There is no room now (`Some`), or there is again.

@@ -4,25 +4,33 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
+use parking_lot::MutexGuard;
+
 use super::super::AppendError;
+use super::backlog::Batch;
 use super::segment::WriteError;
 use super::{Shared, Written, frame};
 
 /// Claims in one batch.
 const MAX_BATCH: usize = 4096;
+/// How long a batch waits for more, after one that had company, and how often it looks.
+const LONGEST_GATHERING: Duration = Duration::from_millis(1);
+const GATHERING_STEP: Duration = Duration::from_micros(100);
 /// How often a journal without room tries again.
 const RETRY_ROOM: Duration = Duration::from_millis(500);
 
 pub(super) fn run(shared: &Arc<Shared>) {
     let most = batch_size(shared);
-    let mut out_of_room = false;
+    let (mut out_of_room, mut crowded) = (false, false);
     loop {
-        let (first, claims) = {
+        let (first, batch) = {
             let mut backlog = shared.backlog.lock();
             loop {
-                let (first, claims) = backlog.unwritten(most);
-                if !claims.is_empty() {
-                    break (first, claims);
+                if backlog.unwritten() > 0 {
+                    if crowded {
+                        MutexGuard::unlocked(&mut backlog, || gather(shared, most));
+                    }
+                    break backlog.take_unwritten(most);
                 }
                 if backlog.is_closed() {
                     return;
@@ -41,6 +49,8 @@ pub(super) fn run(shared: &Arc<Shared>) {
             }
         };
         let started = Instant::now();
+        let Batch { claims, mut waiters } = batch;
+        crowded = claims.len() > 1;
         let result = {
             let mut segments = shared.segments.lock();
             let result = segments.write(first, claims.iter().map(AsRef::as_ref));
@@ -49,15 +59,15 @@ pub(super) fn run(shared: &Arc<Shared>) {
         };
         match result {
             Ok(()) => {
-                let waiters = shared.backlog.lock().wrote(claims.len());
+                shared.backlog.lock().wrote(claims.len());
                 shared.durable.notify_one();
-                wake(shared, waiters, &Ok(()));
+                wake(shared, waiters, Ok(()));
                 shared.observer.room(None);
                 shared.observer.written(Written { claims: claims.len(), took: started.elapsed() });
             }
             Err(WriteError::NoRoom(error)) => {
                 let problem = AppendError::NoRoom(error.to_string());
-                let (dropped, waiters) = {
+                let (dropped, others) = {
                     let mut backlog = shared.backlog.lock();
                     backlog.set_problem(Some(problem.clone()));
                     backlog.refuse()
@@ -65,13 +75,14 @@ pub(super) fn run(shared: &Arc<Shared>) {
                 out_of_room = true;
                 shared.observer.refused(&dropped);
                 shared.observer.room(Some(&error.to_string()));
-                wake(shared, waiters, &Err(problem));
+                waiters.extend(others);
+                wake(shared, waiters, Err(problem));
             }
             Err(WriteError::Failed(error)) => {
                 let problem = AppendError::Failed(error.to_string());
-                let waiters = shared.backlog.lock().fail(problem.clone());
+                waiters.extend(shared.backlog.lock().fail(problem.clone()));
                 shared.observer.failed(&error.to_string());
-                wake(shared, waiters, &Err(problem));
+                wake(shared, waiters, Err(problem));
                 return;
             }
         }
@@ -84,7 +95,21 @@ fn batch_size(shared: &Shared) -> usize {
     MAX_BATCH.min(fit.saturating_sub(1)).max(1)
 }
 
-fn wake(shared: &Shared, waiters: Vec<super::Waiter>, result: &Result<(), AppendError>) {
+/// Waits while more is coming, within a bound: one sync for fifty claims costs as much as one for five.
+fn gather(shared: &Shared, most: usize) {
+    let until = Instant::now() + LONGEST_GATHERING;
+    let mut gathered = 0;
+    loop {
+        let waiting = shared.backlog.lock().unwritten();
+        if waiting == gathered || waiting >= most || Instant::now() >= until {
+            return;
+        }
+        gathered = waiting;
+        std::thread::sleep(GATHERING_STEP);
+    }
+}
+
+fn wake(shared: &Shared, waiters: Vec<super::Waiter>, result: Result<(), AppendError>) {
     // The task that wakes them ends with the runtime; then nobody is left to wake.
-    let _ = shared.wake.send(waiters.into_iter().map(|waiter| (waiter, result.clone())).collect());
+    let _ = shared.wake.send((waiters, result));
 }

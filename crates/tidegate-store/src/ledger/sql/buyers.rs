@@ -84,6 +84,23 @@ impl SqlLedger {
         .await
     }
 
+    /// Whether this buyer has ever ordered or played.
+    pub async fn has_claimed(&self, user: UserId) -> Result<bool, LedgerError> {
+        let user = sql(user.raw());
+        self.read(move |connection| {
+            let ordered = "SELECT 1 AS found FROM orders WHERE user = ? LIMIT 1";
+            let played = "SELECT 1 AS found FROM play WHERE user = ? LIMIT 1";
+            for select in [ordered, played] {
+                let mut select = connection.prepare_cached(select)?;
+                if select.query_row([user], |row| row.get::<_, i64>("found")).optional()?.is_some() {
+                    return Ok(true);
+                }
+            }
+            Ok(false)
+        })
+        .await
+    }
+
     /// A session that lasts longer whenever it is used.
     pub async fn open_session(&self, token: [u8; 32], session: Session) -> Result<(), LedgerError> {
         self.write(move |tx| insert_session(tx, &token, session)).await
