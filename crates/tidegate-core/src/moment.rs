@@ -59,13 +59,9 @@ impl Text {
         let year = u16::try_from(time.year()).ok()?;
         let mut text = Self(*b"0000-00-00T00:00:00.000Z");
         text.put(0..4, year);
-        for (at, part) in [
-            (5, time.month()),
-            (8, time.day()),
-            (11, time.hour()),
-            (14, time.minute()),
-            (17, time.second()),
-        ] {
+        for (at, part) in
+            [(5, time.month()), (8, time.day()), (11, time.hour()), (14, time.minute()), (17, time.second())]
+        {
             text.put(at..at + 2, part.unsigned_abs().into());
         }
         text.put(20..23, time.millisecond().unsigned_abs());

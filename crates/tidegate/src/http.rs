@@ -11,6 +11,7 @@ mod browser;
 mod console;
 mod deliveries;
 mod delivery_shapes;
+mod doors;
 mod draw_shapes;
 mod draw_terms;
 mod draws;
@@ -53,6 +54,8 @@ use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_swagger_ui::SwaggerUi;
 
+use self::attempt::Places;
+pub use self::doors::Doors;
 use self::input::Bounds;
 use self::limits::Limits;
 pub use self::listener::{listen, serve};
@@ -72,7 +75,7 @@ pub struct Parts {
     bounds: Bounds,
     changes: Arc<Semaphore>,
     /// Orders and plays being decided.
-    orders: Arc<Semaphore>,
+    orders: Places,
     /// Proofs being written out.
     proofs: Arc<Semaphore>,
     /// Lists being written out for operators.
@@ -105,7 +108,7 @@ impl std::ops::Deref for Site {
 struct Api;
 
 /// Every route, with the document that describes them.
-pub fn router(app: Arc<App>, config: &Config) -> Router {
+pub fn doors(app: Arc<App>, config: &Config) -> Doors {
     let settings = &config.http;
     let bounds = Bounds {
         max_body_bytes: settings.max_body_bytes,
@@ -116,14 +119,14 @@ pub fn router(app: Arc<App>, config: &Config) -> Router {
         app,
         bounds,
         changes: Arc::new(Semaphore::new(MAX_CHANGES)),
-        orders: Arc::new(Semaphore::new(settings.max_orders_in_flight)),
+        orders: Places::new(settings.max_orders_in_flight),
         proofs: Arc::new(Semaphore::new(MAX_PROOFS)),
         exports: Arc::new(Semaphore::new(MAX_EXPORTS)),
         limits: Limits::new(config),
     }));
     let (router, api) = api().split_for_parts();
     let docs: Router<Site> = SwaggerUi::new("/docs").url("/openapi.json", api).into();
-    router
+    let router = router
         .merge(docs)
         .merge(pages::routes())
         .merge(console::routes())
@@ -132,12 +135,15 @@ pub fn router(app: Arc<App>, config: &Config) -> Router {
             let detail = "This address does not take this method.";
             Problem::new(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", detail)
         })
-        .layer(CatchPanicLayer::custom(|_| {
-            Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", "Something broke here.")
-                .into_response()
-        }))
-        .layer(middleware::from_fn_with_state(site.clone(), around))
-        .with_state(site)
+        .layer(CatchPanicLayer::custom(|_| broken()))
+        .layer(middleware::from_fn_with_state(site.clone(), by_router))
+        .with_state(site.clone());
+    Doors { site, router }
+}
+
+/// What is answered where a handler panicked.
+fn broken() -> Response {
+    Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", "Something broke here.").into_response()
 }
 
 fn api() -> OpenApiRouter<Site> {
@@ -203,15 +209,26 @@ impl Site {
     }
 }
 
-/// Around every request, in one layer because each costs an allocation: limits before it, headers and counts after it.
-async fn around(State(site): State<Site>, mut request: Request, next: Next) -> Response {
+/// Around what the router knows, in one layer because each costs an allocation.
+async fn by_router(State(site): State<Site>, request: Request, next: Next) -> Response {
+    let matched = request.extensions().get::<MatchedPath>().cloned();
+    let route = matched.map_or(Route::Known("other"), Route::Matched);
+    around(&site, request, route, |request| next.run(request)).await
+}
+
+/// Around every request: limits before it, headers and counts after it.
+async fn around<F: Future<Output = Response>>(
+    site: &Site,
+    mut request: Request,
+    route: Route,
+    answer: impl FnOnce(Request) -> F,
+) -> Response {
     let started = Instant::now();
-    let route = Route(request.extensions().get::<MatchedPath>().cloned());
     let method = known_method(request.method());
     let docs = request.uri().path().starts_with("/docs");
     let person = pages::looks_at(&request);
     let (mut response, left) = match site.limits.count(&mut request) {
-        Ok(left) => (next.run(request).await, left),
+        Ok(left) => (answer(request).await, left),
         Err(refusal) => (Problem::from(refusal).into_response(), Some((0, 0))),
     };
     if let Some(parts) = &person {

@@ -21,13 +21,19 @@ pub struct RequestLabels {
     pub status: u16,
 }
 
-/// A route by its pattern, shared with the router; `None` for addresses that lead nowhere.
+/// A route by its pattern: the router's own, or one that is known without it.
 #[derive(Clone, Debug)]
-pub struct Route(pub Option<MatchedPath>);
+pub enum Route {
+    Matched(MatchedPath),
+    Known(&'static str),
+}
 
 impl Route {
     fn as_str(&self) -> &str {
-        self.0.as_ref().map_or("other", MatchedPath::as_str)
+        match self {
+            Self::Matched(path) => path.as_str(),
+            Self::Known(path) => path,
+        }
     }
 }
 

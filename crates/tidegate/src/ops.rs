@@ -17,7 +17,6 @@ pub mod events;
 pub mod items;
 pub mod live;
 mod merchant;
-mod newcomers;
 pub mod nodes;
 pub mod operators;
 pub mod orders;
@@ -32,6 +31,7 @@ mod refusal;
 pub mod sales;
 mod seal;
 pub mod sms;
+mod turns;
 pub mod watch;
 pub mod webhooks;
 pub mod window;
@@ -45,13 +45,12 @@ use tidegate_core::dealer::Hash;
 use tidegate_core::public_id::{Public, PublicIds, PublicText};
 use tidegate_core::{
     Campaign, CampaignId, Claim, ClaimId, IdSource, IdempotencyKey, Item, ItemId, Kind, Moment, Rejection,
-    UserId,
 };
 use tidegate_store::admission::Admission;
 use tidegate_store::gate::GateError;
 use tidegate_store::ledger::sql::{CodeLimits, SqlLedger};
 use tidegate_store::ledger::{Ledger, LedgerError};
-use tokio::sync::{Mutex, MutexGuard};
+use tokio::sync::Mutex;
 
 use self::accounts::Passwords;
 use self::book::Book;
@@ -61,7 +60,6 @@ use self::cluster::Duties;
 pub use self::cluster::Node;
 use self::deliveries::{DeliveryRules, Lines};
 use self::live::Live;
-use self::newcomers::Newcomers;
 pub use self::merchant::Merchant;
 use self::operators::Operators;
 use self::payments::Provider;
@@ -70,6 +68,7 @@ use self::rates::Rates;
 use self::recording::Recording;
 pub use self::refusal::Refusal;
 use self::sms::Sms;
+use self::turns::Turns;
 use self::watch::Watchers;
 use self::webhooks::Coupons;
 use self::window::Dressed;
@@ -147,16 +146,13 @@ pub struct App {
     commitments: Cache<CampaignId, Hash>,
     refused: Arc<Refused>,
     sessions: Sessions,
-    newcomers: Newcomers,
     operators: Operators,
     challenges: Challenges,
     rates: Rates,
     rooms: Rooms,
     window: Dressed,
     live: Live,
-    /// Where the admission is embedded, one buyer's orders are decided one after the other, so that a key is never used
-    /// twice at once. Elsewhere the ledger sees to it.
-    turns: Vec<Mutex<()>>,
+    turns: Turns,
     /// Changes of campaigns happen one after the other.
     campaigns: Mutex<()>,
     node: Node,
@@ -171,7 +167,6 @@ pub struct App {
 pub type Refused = Cache<ClaimId, Arc<Claim>>;
 pub const REFUSED_KEPT: usize = 10_000;
 const CACHED_ITEMS: usize = 10_000;
-const TURNS: usize = 256;
 /// Log entries taken in at once.
 const FOLLOW_BATCH: u32 = 1000;
 /// Events that arrived are remembered this long.
@@ -212,13 +207,12 @@ impl App {
             commitments: Cache::new(CACHED_ITEMS),
             refused: parts.refused,
             sessions: Sessions::default(),
-            newcomers: Newcomers::default(),
             rates: Rates::default(),
             rooms: Rooms::default(),
             window: Dressed::default(),
             live: Live::default(),
             challenges: Challenges::new(&parts.secret, &parts.boot),
-            turns: (0..TURNS).map(|_| Mutex::new(())).collect(),
+            turns: Turns::default(),
             campaigns: Mutex::new(()),
             closing: tokio::sync::watch::Sender::new(false),
         })
@@ -380,22 +374,6 @@ impl App {
         self.forget_operators(now).await?;
         while self.ledger.forget_deliveries(now - KEEP_DELIVERIES).await? > 0 {}
         Ok(())
-    }
-
-    /// After this every claim that was being decided in a turn is in the intake.
-    async fn let_turns_pass(&self) {
-        for turn in &self.turns {
-            drop(turn.lock().await);
-        }
-    }
-
-    /// `None` where nobody has to wait for a turn.
-    async fn turn(&self, user: UserId) -> Option<MutexGuard<'_, ()>> {
-        if !self.admission.is_embedded() {
-            return None;
-        }
-        let at = usize::try_from(user.raw() % TURNS as u64).unwrap_or(0);
-        Some(self.turns[at].lock().await)
     }
 }
 

@@ -56,8 +56,8 @@ pub(super) async fn run(args: ServeArgs) -> anyhow::Result<Verdict> {
         workers::start_node(&app, news);
     }
     // Answers from now on; until it is ready it says that it is not, and why.
-    let router = http::router(app.clone(), &config);
-    let serving = tokio::spawn(http::serve(listener, router, app.clone(), config.http.clone()));
+    let doors = http::doors(app.clone(), &config);
+    let serving = tokio::spawn(http::serve(listener, doors, app.clone(), config.http.clone()));
     tokio::select! {
         started_up = start(&config, &opened) => {
             started_up?;

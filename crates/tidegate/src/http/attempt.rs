@@ -1,19 +1,43 @@
 //! What an order and a play have to get past alike, in the published order: load, rates, who asks, their key.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use axum::http::{HeaderMap, Method};
 use tidegate_core::{Campaign, IdempotencyKey, Rejection, UserId};
-use tokio::sync::SemaphorePermit;
 
 use super::Site;
 use super::input::{idempotency_key, token};
 use super::problem::Problem;
+
+/// Places for those who try at the same time: a count, since each attempt takes one and nobody waits for it.
+#[derive(Debug)]
+pub(super) struct Places(AtomicUsize);
+
+pub(super) struct Place<'a>(&'a Places);
+
+impl Places {
+    pub(super) fn new(count: usize) -> Self {
+        Self(AtomicUsize::new(count))
+    }
+
+    fn take(&self) -> Option<Place<'_>> {
+        let taken = self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1));
+        taken.ok().map(|_| Place(self))
+    }
+}
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        self.0.0.fetch_add(1, Ordering::Relaxed);
+    }
+}
 
 /// Somebody who may try.
 pub(super) struct Attempt<'a> {
     pub(super) user: UserId,
     pub(super) key: Option<IdempotencyKey>,
     /// Held until the attempt is decided.
-    _place: SemaphorePermit<'a>,
+    _place: Place<'a>,
 }
 
 impl<'a> Attempt<'a> {
@@ -22,7 +46,7 @@ impl<'a> Attempt<'a> {
         campaign: &Campaign,
         headers: &HeaderMap,
     ) -> Result<Self, Problem> {
-        let place = site.orders.try_acquire().map_err(|_| Rejection::Busy)?;
+        let place = site.orders.take().ok_or(Rejection::Busy)?;
         site.app.count_attempt(campaign).await?;
         let user = site.app.buyer(token(&Method::POST, headers)?).await?;
         site.app.count_attempt_of(user, campaign).await?;

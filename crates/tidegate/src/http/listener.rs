@@ -2,24 +2,24 @@
 //!
 //! Our own because the usual one installs no timer, and without a timer no client ever times out.
 
+use std::convert::Infallible;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::pin::pin;
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
-use axum::Router;
 use axum::http::StatusCode;
 use hyper::Request;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
+use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use hyper_util::service::TowerToHyperService;
 use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::Semaphore;
-use tower::ServiceExt;
 
+use super::doors::Doors;
 use super::input::Peer;
 use super::problem::Problem;
 use super::socket::Socket;
@@ -54,7 +54,7 @@ pub fn listen(address: SocketAddr) -> io::Result<TcpListener> {
 }
 
 /// Serves until the app closes, then lets requests in flight finish, within a bound.
-pub async fn serve(listener: TcpListener, router: Router, app: Arc<App>, settings: Http) {
+pub async fn serve(listener: TcpListener, doors: Doors, app: Arc<App>, settings: Http) {
     let places = Arc::new(Semaphore::new(settings.max_connections));
     let mut closed = pin!(app.closed());
     loop {
@@ -75,10 +75,10 @@ pub async fn serve(listener: TcpListener, router: Router, app: Arc<App>, setting
             tokio::spawn(refuse(stream));
             continue;
         };
-        let (router, app, settings) = (router.clone(), app.clone(), settings.clone());
+        let (doors, app, settings) = (doors.clone(), app.clone(), settings.clone());
         tokio::spawn(async move {
             app.metrics.connections.inc();
-            connection(stream, peer.ip(), router, &app, &settings).await;
+            connection(stream, peer.ip(), doors, &app, &settings).await;
             app.metrics.connections.dec();
             drop(place);
         });
@@ -92,20 +92,21 @@ pub async fn serve(listener: TcpListener, router: Router, app: Arc<App>, setting
     }
 }
 
-async fn connection(stream: TcpStream, peer: IpAddr, router: Router, app: &App, settings: &Http) {
+async fn connection(stream: TcpStream, peer: IpAddr, doors: Doors, app: &App, settings: &Http) {
     // Small answers go out at once. A socket that refuses this is about to fail anyway.
     let _ = stream.set_nodelay(true);
     let socket = Socket::new(stream, Duration::from_millis(settings.write_timeout_ms));
-    let service = router.map_request(move |mut request: Request<Incoming>| {
+    let answer = |mut request: Request<Incoming>| {
         request.extensions_mut().insert(Peer(peer));
-        request
-    });
+        let doors = doors.clone();
+        async move { Ok::<_, Infallible>(doors.answer(request).await) }
+    };
     let mut serving = pin!(
         http1::Builder::new()
             .timer(TokioTimer::new())
             .header_read_timeout(Duration::from_millis(settings.header_timeout_ms))
             .max_buf_size(HEADER_BYTES)
-            .serve_connection(TokioIo::new(socket), TowerToHyperService::new(service))
+            .serve_connection(TokioIo::new(socket), service_fn(answer))
     );
     let result = tokio::select! {
         result = &mut serving => result,

@@ -26,6 +26,9 @@ use crate::ops::Refusal;
 use crate::ops::live::Attempted;
 use crate::ops::orders::Placed;
 
+/// Where orders are placed.
+pub(super) const PATH: &str = "/v1/sales/{id}/orders";
+
 pub(super) fn routes() -> OpenApiRouter<Site> {
     OpenApiRouter::new()
         .routes(routes!(place))
@@ -61,7 +64,7 @@ impl OrderInput {
     responses((status = 201, body = OrderShape), (status = 202, body = OrderShape), (status = 401, body = Problem),
               (status = 404, body = Problem), (status = 409, body = Problem), (status = 422, body = Problem),
               (status = 503, body = Problem)))]
-async fn place(
+pub(super) async fn place(
     State(site): State<Site>,
     Id(id): Id<CampaignId>,
     request: Request,

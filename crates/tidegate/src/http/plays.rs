@@ -74,11 +74,7 @@ async fn read(site: &Site, headers: &HeaderMap, body: Body) -> Result<PlayInput,
     responses((status = 201, body = PlayShape), (status = 202, body = PlayShape), (status = 401, body = Problem),
               (status = 403, body = Problem), (status = 404, body = Problem), (status = 409, body = Problem),
               (status = 422, body = Problem), (status = 503, body = Problem)))]
-async fn play(
-    State(site): State<Site>,
-    Id(id): Id<DrawId>,
-    request: Request,
-) -> Result<Response, Problem> {
+async fn play(State(site): State<Site>, Id(id): Id<DrawId>, request: Request) -> Result<Response, Problem> {
     let started = Instant::now();
     let (Parts { headers, .. }, body) = request.into_parts();
     let outcome = try_play(&site, id.campaign(), &headers, body).await;

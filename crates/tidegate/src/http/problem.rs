@@ -43,11 +43,7 @@ static PLAIN: LazyLock<Vec<Bytes>> = LazyLock::new(|| {
 });
 
 impl Problem {
-    pub(super) fn new(
-        status: StatusCode,
-        code: &'static str,
-        detail: impl Into<Cow<'static, str>>,
-    ) -> Self {
+    pub(super) fn new(status: StatusCode, code: &'static str, detail: impl Into<Cow<'static, str>>) -> Self {
         Self {
             kind: "about:blank",
             title: status.canonical_reason().unwrap_or("Error"),

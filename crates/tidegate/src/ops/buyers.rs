@@ -10,8 +10,8 @@ use tidegate_store::ledger::{Actor, Remember};
 use super::{App, Refusal};
 use crate::chance::{self, Secret, digest};
 
-/// Sessions kept at hand; the ledger has them all.
-const CACHED_SESSIONS: usize = 200_000;
+/// Sessions kept at hand: of a large crowd, at some seventy bytes each. The ledger has them all.
+const CACHED_SESSIONS: usize = 1_000_000;
 /// How long a minted token lasts.
 const TEST_TOKEN_LIFE: Duration = Duration::from_secs(24 * 3600);
 pub const MAX_TEST_TOKENS: u32 = 100_000;
@@ -26,26 +26,61 @@ pub(super) const SESSION_LIFE: Duration = Duration::from_secs(3600);
 const NOTE_AFTER: Duration = Duration::from_secs(300);
 
 #[derive(Debug)]
-pub(super) struct Sessions(Cache<Secret, (Session, Instant)>);
+pub(super) struct Sessions {
+    known: Cache<[u8; 16], Known>,
+    started: Instant,
+}
+
+/// A session at hand. Nobody finds two tokens whose digests begin alike for sixteen bytes.
+#[derive(Clone, Copy, Debug)]
+struct Known {
+    session: Session,
+    /// When it was looked up, in seconds since the start.
+    looked: u32,
+}
 
 impl Default for Sessions {
     fn default() -> Self {
-        Self(Cache::new(CACHED_SESSIONS))
+        Self { known: Cache::new(CACHED_SESSIONS), started: Instant::now() }
     }
 }
 
+fn short(token: &Secret) -> [u8; 16] {
+    *token.first_chunk().unwrap_or(&[0; 16])
+}
+
 impl Sessions {
+    fn seconds(&self) -> u32 {
+        u32::try_from(self.started.elapsed().as_secs()).unwrap_or(u32::MAX)
+    }
+
+    /// The session, unless it was looked up too long ago.
+    fn find(&self, token: &Secret, within: Option<Duration>) -> Option<Session> {
+        let known = self.known.get(&short(token))?;
+        let is_fresh = |within: Duration| u64::from(self.seconds() - known.looked) < within.as_secs();
+        within.is_none_or(is_fresh).then_some(known.session)
+    }
+
     /// It was looked up, or made, just now.
-    fn note(&self, token: Secret, session: Session) {
-        self.0.insert(token, (session, Instant::now()));
+    fn note(&self, token: &Secret, session: Session) {
+        self.known.insert(short(token), Known { session, looked: self.seconds() });
+    }
+
+    /// It lasts longer, if it is still there: a session that was ended meanwhile stays ended.
+    fn extend(&self, token: &Secret, expires_at: Moment) {
+        let token = short(token);
+        if let Some(known) = self.known.get(&token) {
+            let session = Session { expires_at, ..known.session };
+            let _ = self.known.replace(token, Known { session, ..known }, false);
+        }
     }
 
     pub(super) fn forget(&self, token: &Secret) {
-        self.0.remove(token);
+        self.known.remove(&short(token));
     }
 
     pub(super) fn clear(&self) {
-        self.0.clear();
+        self.known.clear();
     }
 }
 
@@ -55,12 +90,11 @@ impl App {
         let token = token.ok_or(Rejection::Unauthenticated)?;
         let digest = digest(&[token.as_bytes()]);
         let now = self.now();
-        let found = match self.sessions.0.get(&digest) {
-            // Another node may have ended it.
-            Some((session, looked)) if self.admission.is_embedded() || looked.elapsed() < LOOK_AGAIN => {
-                Some(session)
-            }
-            _ => Box::pin(self.look_up_again(token, &digest)).await?,
+        // Another node may have ended it.
+        let within = (!self.admission.is_embedded()).then_some(LOOK_AGAIN);
+        let found = match self.sessions.find(&digest, within) {
+            Some(session) => Some(session),
+            None => Box::pin(self.look_up_again(token, &digest)).await?,
         };
         match found {
             Some(session) if now < session.expires_at => {
@@ -75,7 +109,7 @@ impl App {
         let found = self.look_up(token, digest).await?;
         match found {
             Some(session) => {
-                self.sessions.note(*digest, session);
+                self.sessions.note(digest, session);
                 self.meet(session.user).await?;
             }
             None => self.sessions.forget(digest),
@@ -98,10 +132,7 @@ impl App {
             return;
         }
         let expires_at = now + SESSION_LIFE;
-        // Only if it is still there: a session that was ended meanwhile stays ended.
-        if let Some((_, looked)) = self.sessions.0.get(&token) {
-            let _ = self.sessions.0.replace(token, (Session { expires_at, ..session }, looked), false);
-        }
+        self.sessions.extend(&token, expires_at);
         let ledger = self.ledger.clone();
         tokio::spawn(async move {
             if let Err(error) = ledger.extend_session(token, expires_at).await {
@@ -157,8 +188,8 @@ impl App {
         let expires_at = now + life;
         self.ledger.create_buyers(kind, buyers.clone(), expires_at, by, now, key).await?;
         for NewBuyer { user, token } in buyers {
-            self.newcomers.add(user);
-            self.sessions.note(token, Session { user, expires_at, slides: false });
+            self.turns.welcome(user).await;
+            self.sessions.note(&token, Session { user, expires_at, slides: false });
         }
         Ok(())
     }

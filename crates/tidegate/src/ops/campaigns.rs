@@ -147,7 +147,7 @@ impl App {
 
     /// Installs the pool behind a closed door, in a new epoch: claims of earlier ones are recorded by then.
     async fn prewarm(&self, id: CampaignId, now: Moment) -> Result<(), Refusal> {
-        self.let_turns_pass().await;
+        self.turns.pass().await;
         self.drained(id).await?;
         let seed = self.ledger.reseed(id, now).await?.ok_or(Rejection::NotFound)?;
         Ok(self.admission.install(id, Seed { door: Door::Closed, ..seed }).await?)

@@ -59,11 +59,10 @@ impl App {
         key: Option<IdempotencyKey>,
         pass: Option<&str>,
     ) -> Result<Placed, Refusal> {
-        let turn = self.turn(buyer).await;
+        let mut turn = self.turn(buyer).await;
         // Without a turn the ledger takes a key once, and only who is refused has to be looked up.
         let looked = turn.is_some();
-        if looked
-            && !self.newcomers.has(buyer)
+        if turn.as_mut().is_some_and(|turn| !turn.is_first_of(buyer))
             && let Some(placed) = Box::pin(self.placed_before(buyer, sale.id, quantity, key)).await?
         {
             return Ok(placed);
@@ -112,7 +111,6 @@ impl App {
             return Err(NotTaken::Rejected(Rejection::NotReady));
         }
         self.admission.check().map_err(NotTaken::NotKept)?;
-        self.newcomers.strike(request.user);
         self.admission.claim(request).await
     }
 

@@ -64,11 +64,10 @@ impl App {
         pass: Option<&str>,
     ) -> Result<Played, Refusal> {
         draw.draw().ok_or(Rejection::NotFound)?;
-        let turn = self.turn(player).await;
+        let mut turn = self.turn(player).await;
         // Without a turn the ledger takes a key once, and only who is refused has to be looked up.
         let looked = turn.is_some();
-        if looked
-            && !self.newcomers.has(player)
+        if turn.as_mut().is_some_and(|turn| !turn.is_first_of(player))
             && let Some(before) = Box::pin(self.before(player, draw.id, &client_seed, key)).await?
         {
             drop(turn);

@@ -44,6 +44,7 @@ impl Rates {
         for rates in self.0.read().values() {
             if let Some(each) = &rates.each {
                 each.retain_recent();
+                each.shrink_to_fit();
             }
         }
     }

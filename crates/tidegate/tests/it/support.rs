@@ -110,8 +110,8 @@ impl Builder {
         }
         let listener = TcpListener::bind(config.listen).await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
-        let router = http::router(app.clone(), &config);
-        tokio::spawn(http::serve(listener, router, app.clone(), config.http.clone()));
+        let doors = http::doors(app.clone(), &config);
+        tokio::spawn(http::serve(listener, doors, app.clone(), config.http.clone()));
         let operator = Client::new(&url, Some(ADMIN_KEY)).unwrap();
         TestApp { app, url, clock, operator, opened, directory, settings }
     }

@@ -15,7 +15,7 @@ use super::{Shared, Written, frame};
 const MAX_BATCH: usize = 4096;
 /// How long a batch waits for more, after one that had company, and how often it looks.
 const LONGEST_GATHERING: Duration = Duration::from_millis(1);
-const GATHERING_STEP: Duration = Duration::from_micros(100);
+const GATHERING_STEP: Duration = Duration::from_micros(200);
 /// How often a journal without room tries again.
 const RETRY_ROOM: Duration = Duration::from_millis(500);
 

@@ -1,0 +1,83 @@
+//! Turns: where there is one process, a buyer's claims are decided one after the other, so that a key is never used twice
+//! at once. Elsewhere the ledger sees to it.
+//!
+//! A turn also knows the newcomers among its buyers: those who have claimed nothing, ever, so that their keys need not be
+//! looked for in the ledger. In a rush nearly everybody is one, and that look is what an order would spend most of its time
+//! on. What always holds: a newcomer has nothing in the intake and nothing in the ledger. They are put in inside their turn,
+//! or before anybody has their token, and are taken out inside their turn before they claim; whoever is not in is looked up.
+
+use hashbrown::HashSet;
+use tidegate_core::UserId;
+use tokio::sync::{Mutex, MutexGuard};
+
+use super::{App, Refusal};
+
+/// Buyers share this many.
+const TURNS: usize = 256;
+/// Newcomers that one remembers: a million in all.
+const MOST_NEWCOMERS: usize = 4096;
+
+#[derive(Debug)]
+pub(super) struct Turns(Vec<Mutex<Turn>>);
+
+#[derive(Debug, Default)]
+pub(super) struct Turn {
+    newcomers: HashSet<UserId>,
+}
+
+impl Default for Turns {
+    fn default() -> Self {
+        Self((0..TURNS).map(|_| Mutex::default()).collect())
+    }
+}
+
+impl Turns {
+    async fn of(&self, user: UserId) -> MutexGuard<'_, Turn> {
+        // Mixed: ids that are made one in a millisecond end alike.
+        let mixed = user.raw().wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
+        let at = usize::try_from(mixed % TURNS as u64).unwrap_or(0);
+        self.0[at].lock().await
+    }
+
+    /// After this every claim that was being decided in a turn is in the intake.
+    pub(super) async fn pass(&self) {
+        for turn in &self.0 {
+            drop(turn.lock().await);
+        }
+    }
+
+    /// Takes note of somebody who was made just now, and of whom nobody knows yet.
+    pub(super) async fn welcome(&self, user: UserId) {
+        self.of(user).await.welcome(user);
+    }
+}
+
+impl Turn {
+    fn welcome(&mut self, user: UserId) {
+        if self.newcomers.len() < MOST_NEWCOMERS {
+            self.newcomers.insert(user);
+        }
+    }
+
+    /// Whether the buyer, who is about to claim, has never done so.
+    pub(super) fn is_first_of(&mut self, user: UserId) -> bool {
+        self.newcomers.remove(&user)
+    }
+}
+
+impl App {
+    /// `None` where nobody has to wait for a turn.
+    pub(super) async fn turn(&self, user: UserId) -> Option<MutexGuard<'_, Turn>> {
+        if self.admission.is_embedded() { Some(self.turns.of(user).await) } else { None }
+    }
+
+    /// Finds out, when a session is first seen, whether its buyer has ever claimed.
+    pub(super) async fn meet(&self, user: UserId) -> Result<(), Refusal> {
+        let Some(mut turn) = self.turn(user).await else { return Ok(()) };
+        // The intake before the ledger: what it has let go is there.
+        if self.admission.of_buyer(user).is_empty() && !self.ledger.has_claimed(user).await? {
+            turn.welcome(user);
+        }
+        Ok(())
+    }
+}
