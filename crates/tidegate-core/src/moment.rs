@@ -95,6 +95,16 @@ impl fmt::Display for Moment {
 #[derive(Clone, Copy, Debug)]
 pub struct Written(pub Moment);
 
+impl Written {
+    /// Lends it as text.
+    pub fn with(self, read: impl FnOnce(&str)) {
+        match Text::of(self.0) {
+            Some(text) => read(text.as_str()),
+            None => read(&self.0.to_string()),
+        }
+    }
+}
+
 impl Serialize for Written {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match Text::of(self.0) {

@@ -55,6 +55,8 @@ pub enum NotTaken {
     InFlight,
     /// Its key has made something before.
     Repeated,
+    /// Its buyer has asked too often, at all nodes together.
+    TooOften,
     NotKept(AppendError),
 }
 
@@ -121,12 +123,13 @@ impl Admission {
         either!(self, each => each.stop(within).await);
     }
 
-    /// Decides at the gate and takes the claim into the intake, in one step.
-    pub async fn claim(&self, request: ClaimRequest) -> Result<Taken, NotTaken> {
+    /// Decides at the gate and takes the claim into the intake, in one step. Where there are many nodes the gate counts how
+    /// often its buyer asks, and refuses more than `per_s` a second; 0 for as often as they like.
+    pub async fn claim(&self, request: ClaimRequest, per_s: u32) -> Result<Taken, NotTaken> {
         match self {
             Self::Embedded(embedded) => embedded.claim(request),
             // Boxed: every order carries the room this needs about with it, and moves it (8 % of an embedded order's time).
-            Self::Cluster(cluster) => Box::pin(cluster.claim(request)).await,
+            Self::Cluster(cluster) => Box::pin(cluster.claim(request, per_s)).await,
         }
     }
 

@@ -6,7 +6,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use tidegate_core::{Campaign, Claim, ClaimId, Granted, Kind, OrderId, OrderState};
+use tidegate_core::{
+    Campaign, Claim, ClaimId, Granted, IdempotencyKey, Kind, OrderId, OrderState, Rejection,
+};
 use tidegate_servers::Postgres;
 use tidegate_store::conformance::{self, CAMPAIGN, NOW, claim, open_sale};
 use tidegate_store::ledger::sql::{PostgresOptions, SqlLedger, Unobserved};
@@ -77,6 +79,39 @@ async fn many_nodes_record_expire_and_cancel_at_once_and_every_unit_is_held_once
     let ended =
         events.iter().filter(|event| ["order.expired", "order.cancelled"].contains(&event.kind.as_str()));
     assert_eq!(ended.count(), 300, "each ended once, by one of them");
+}
+
+/// A batch is taken for new first. What is not, in whichever way, is found out, and disturbs nobody.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_not_new_is_found_out_among_much_that_is() {
+    let server = Postgres::start();
+    let ledger = ledger(&server).await;
+    open_sale(&ledger, 20).await;
+    let keyed = |id, buyer, slot, key| {
+        let key = Some(IdempotencyKey([key; 16]));
+        Arc::new(Claim { key, ..claim(id, buyer, &[slot]) })
+    };
+    let record = async |claims: Vec<Arc<Claim>>| ledger.record_unplaced(claims, NOW).await.unwrap();
+    let first = record((1..=5).map(|id| keyed(u64::from(id), u64::from(id), id, 1)).collect()).await;
+    assert_eq!(first, [Recorded::Order; 5]);
+    // The third buyer may order again, but not with the same key.
+    let _ = ledger.cancel(OrderId::from_raw(3), Actor::Operator(None), NOW).await.unwrap();
+    let lost = Recorded::Rejected(Rejection::ClaimLost);
+    let cases = [
+        (keyed(1, 1, 1, 1), Recorded::Known),
+        (keyed(12, 12, 2, 1), Recorded::Conflict),
+        (keyed(13, 3, 18, 1), lost),
+        (keyed(16, 4, 20, 2), Recorded::Rejected(Rejection::LimitReached)),
+        (Arc::new(claim(14, 14, &[99])), Recorded::Conflict),
+        (Arc::new(Claim { epoch: 0, ..claim(15, 15, &[19]) }), lost),
+    ];
+    for (at, (odd, expected)) in (0_u64..).zip(cases) {
+        let new = |id: u64| Arc::new(claim(id, id, &[u32::try_from(id - 94).unwrap()]));
+        let outcomes = record(vec![new(100 + 2 * at), odd, new(101 + 2 * at)]).await;
+        assert_eq!(outcomes, [Recorded::Order, expected, Recorded::Order], "case {at}");
+    }
+    let audit = ledger.audit(CAMPAIGN).await.unwrap().unwrap();
+    assert_eq!((audit.violations, audit.tally.awaiting_payment), (vec![], 16));
 }
 
 /// What nobody was told yet is recorded only if it can be dealt again.

@@ -21,8 +21,7 @@ use self::pending::{Outcome, Pending};
 use self::readers::Readers;
 use super::{Kept, NotTaken, Now, Taken};
 use crate::gate::GateError;
-use crate::gate::redis::{RedisGate, Undecided};
-use crate::intake::stream::read_entry;
+use crate::gate::redis::{Asked, RedisGate, Undecided};
 use crate::intake::{AppendError, Unrecorded};
 use crate::ledger::sql::SqlLedger;
 use crate::ledger::{LedgerError, Recorded};
@@ -51,6 +50,8 @@ pub struct ClusterOptions {
     pub max_pending: usize,
     /// Whether claims that wait go to the gate together.
     pub batches: bool,
+    /// Whether buyers wait until their claims are recorded.
+    pub waits: bool,
 }
 
 #[derive(Debug)]
@@ -77,7 +78,7 @@ impl Cluster {
         let (sender, news) = mpsc::unbounded_channel();
         let shared = Arc::new(Shared {
             gate,
-            pending: Pending::new(options.max_pending),
+            pending: Pending::new(options.max_pending, options.waits),
             readers: Readers::default(),
             distrusted: Mutex::default(),
             attention: Arc::new(Notify::new()),
@@ -97,7 +98,8 @@ impl Cluster {
             return;
         }
         let outcomes = Arc::new(Outcomes { shared: Arc::downgrade(&self.0), outer: listener });
-        self.0.readers.start(ledger, outcomes, now).await;
+        let rush = (!self.0.options.waits).then(|| self.0.pending.rush().clone());
+        self.0.readers.start(ledger, outcomes, now, rush).await;
         tokio::spawn(ask_the_ledger(Arc::downgrade(&self.0)));
     }
 
@@ -123,11 +125,11 @@ impl Cluster {
         self.0.readers.keep(&self.0.gate, &self.0.options.node, campaigns).await
     }
 
-    pub(super) async fn claim(&self, request: ClaimRequest) -> Result<Taken, NotTaken> {
+    pub(super) async fn claim(&self, request: ClaimRequest, per_s: u32) -> Result<Taken, NotTaken> {
         let (id, campaign) = (request.id, request.campaign);
         // Known before it is asked for: its outcome may come before the answer.
         let done = self.0.pending.expect(id);
-        match self.decide(request).await {
+        match self.decide(request, per_s).await {
             Ok(claim) => {
                 let claim = Arc::new(claim);
                 self.0.pending.taken(&claim);
@@ -145,8 +147,8 @@ impl Cluster {
     }
 
     /// Has the gate decide; a key that the ledger may know is looked up there.
-    async fn decide(&self, request: ClaimRequest) -> Result<Claim, NotTaken> {
-        let mut decided = self.gate().decide(request.clone(), false).await;
+    async fn decide(&self, request: ClaimRequest, per_s: u32) -> Result<Claim, NotTaken> {
+        let mut decided = self.gate().decide(request.clone(), Asked { looked: false, per_s }).await;
         if matches!(decided, Err(Undecided::Look)) {
             let ledger = self.0.ledger.get().ok_or(Rejection::NotReady)?;
             let known = match (&request.wanted, request.key) {
@@ -161,11 +163,12 @@ impl Cluster {
             if known.map_err(|_| Rejection::NotReady)? {
                 return Err(NotTaken::Repeated);
             }
-            decided = self.gate().decide(request, true).await;
+            decided = self.gate().decide(request, Asked { looked: true, per_s: 0 }).await;
         }
         decided.map_err(|undecided| match undecided {
             Undecided::Refused(rejection) => rejection.into(),
             Undecided::InFlight | Undecided::Look => NotTaken::InFlight,
+            Undecided::TooOften => NotTaken::TooOften,
             Undecided::Unknown(why) => NotTaken::NotKept(AppendError::Failed(why)),
         })
     }
@@ -188,9 +191,7 @@ impl Cluster {
             return Ok(Some(Unrecorded { claim, durable: false }));
         }
         for campaign in self.0.readers.campaigns() {
-            let found = self.gate().queued(campaign, user, id).await?;
-            let claim = found.and_then(|entry| read_entry(&entry).ok()).filter(|claim| claim.user == user);
-            if let Some(claim) = claim {
+            if let Some(claim) = self.gate().queued(campaign, user, id).await? {
                 return Ok(Some(Unrecorded { claim: Arc::new(claim), durable: false }));
             }
         }

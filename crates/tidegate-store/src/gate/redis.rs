@@ -16,16 +16,17 @@ use std::time::{Duration, Instant};
 
 use hashbrown::HashMap;
 use parking_lot::Mutex;
-use redis::{ErrorKind, FromRedisValue, RedisError, Script, Value};
+use redis::{Cmd, ErrorKind, FromRedisValue, RedisError, Script, Value};
 use tidegate_core::pool::{Door, Withdrawal};
 use tidegate_core::{
     CampaignId, Claim, ClaimRequest, Moment, Pass, PassRules, Rejection, Seed, Slots, StockEntry, UserId,
 };
 use tokio::sync::{mpsc, oneshot};
 
-pub use self::caller::Undecided;
+pub use self::caller::{Asked, Undecided};
 use self::caller::{Caller, Line, Waiting};
 use self::encoding::{SeedParts, arg, door_word, entry_args, read_pass, shard_of};
+pub use self::unrecorded::Done;
 use super::{Gate, GateError, PoolFigures};
 use crate::redis_link::Link;
 
@@ -39,8 +40,9 @@ const SEED_AT_ONCE: usize = 20_000;
 const MAX_WAITING: usize = 20_000;
 
 /// In the order the script knows them by.
-const KEYS: [&str; 11] = [
-    "pool", "returned", "users", "passes", "issued", "intake", "deck", "leaving", "arrived", "queued", "keys",
+const KEYS: [&str; 12] = [
+    "pool", "returned", "users", "passes", "issued", "intake", "deck", "leaving", "arrived", "queued",
+    "keys", "rates",
 ];
 
 #[derive(Debug)]
@@ -130,7 +132,10 @@ impl RedisGate {
         shard: usize,
         args: &[Vec<u8>],
     ) -> Result<T, RedisError> {
-        call(&self.link, &self.script, &self.keys(campaign, shard), args).await
+        let fill = |command: &mut Cmd| {
+            command.arg(args);
+        };
+        call(&self.link, &self.script, &self.keys(campaign, shard), fill).await
     }
 
     /// One piece of a seed.
@@ -182,28 +187,29 @@ impl RedisGate {
         &self,
         (line, shard): (&Line, usize),
         request: ClaimRequest,
-        looked: bool,
+        asked: Asked,
     ) -> Result<Claim, Undecided> {
         let (answer, decided) = oneshot::channel();
         if !self.batches {
             let caller = self.caller(request.campaign, shard, Weak::new());
-            let alone = caller.decide(line, &[Waiting { request, looked, answer }]).await.pop();
+            let alone = caller.decide(line, &[Waiting { request, asked, answer }]).await.pop();
             return alone.unwrap_or(Err(Rejection::NotReady.into()));
         }
-        line.waiting.try_send(Waiting { request, looked, answer }).map_err(|_| Rejection::Busy)?;
+        line.waiting.try_send(Waiting { request, asked, answer }).map_err(|_| Rejection::Busy)?;
         decided.await.unwrap_or(Err(Rejection::NotReady.into()))
     }
 
-    /// Decides a claim; an answer that was lost is told apart from a refusal. `looked` says that the ledger does not know the
-    /// claim's key.
-    pub async fn decide(&self, request: ClaimRequest, looked: bool) -> Result<Claim, Undecided> {
+    /// Decides a claim; an answer that was lost is told apart from a refusal.
+    pub async fn decide(&self, request: ClaimRequest, mut asked: Asked) -> Result<Claim, Undecided> {
         let lines = self.lines(request.campaign).await.map_err(|_| Rejection::NotReady)?;
         let lines = lines.ok_or(Rejection::NotReady)?;
         let shard = shard_of(request.user, lines.shards.len());
         for _ in 0..lines.shards.len() + MORE_MOVES {
-            match self.claim_at((&lines.shards[shard], shard), request.clone(), looked).await {
+            match self.claim_at((&lines.shards[shard], shard), request.clone(), asked).await {
                 Err(Undecided::Refused(Rejection::SoldOut)) if lines.shards.len() > 1 => {
                     self.bring_units(request.campaign, &lines, shard, request.quantity).await?;
+                    // It was counted.
+                    asked.per_s = 0;
                 }
                 decided => {
                     if lines.shards.len() == 1 && lines.shards[0].free.load(Ordering::Acquire) == 0 {
@@ -217,21 +223,27 @@ impl RedisGate {
     }
 }
 
+/// Calls the script with these keys and whatever `fill` adds; one that the server has lost is loaded again.
 async fn call<T: FromRedisValue>(
     link: &Link,
     script: &Script,
     keys: &[String],
-    args: &[Vec<u8>],
+    fill: impl Fn(&mut Cmd),
 ) -> Result<T, RedisError> {
-    let mut invocation = script.prepare_invoke();
-    for key in keys {
-        invocation.key(key);
-    }
-    for arg in args {
-        invocation.arg(arg);
-    }
+    let mut command = redis::cmd("EVALSHA");
+    command.arg(script.get_hash()).arg(keys.len()).arg(keys);
+    fill(&mut command);
     let mut link = link.clone();
-    match tokio::time::timeout(CALL_WITHIN, invocation.invoke_async(&mut link)).await {
+    let asked = async {
+        match command.query_async(&mut link).await {
+            Err(error) if error.code() == Some("NOSCRIPT") => {
+                script.prepare_invoke().load_async(&mut link).await?;
+                command.query_async(&mut link).await
+            }
+            answer => answer,
+        }
+    };
+    match tokio::time::timeout(CALL_WITHIN, asked).await {
         Ok(answer) => answer,
         Err(_) => Err((ErrorKind::Io, "the server did not answer in time").into()),
     }
@@ -266,9 +278,10 @@ impl Gate for RedisGate {
 
     async fn claim(&self, request: ClaimRequest) -> Result<Claim, Rejection> {
         // Who asks like this has no ledger to look anything up in.
-        self.decide(request, true).await.map_err(|undecided| match undecided {
+        let asked = Asked { looked: true, per_s: 0 };
+        self.decide(request, asked).await.map_err(|undecided| match undecided {
             Undecided::Refused(rejection) => rejection,
-            Undecided::InFlight | Undecided::Look => Rejection::Busy,
+            Undecided::InFlight | Undecided::Look | Undecided::TooOften => Rejection::Busy,
             Undecided::Unknown(_) => Rejection::NotReady,
         })
     }

@@ -25,6 +25,7 @@ use tokio::sync::{Notify, mpsc, oneshot};
 
 use self::backlog::Backlog;
 use self::disk::Disk;
+use self::rush::Rush;
 use self::segment::Segments;
 use super::{AppendError, Intake, Position, Unrecorded};
 
@@ -85,6 +86,7 @@ pub(crate) struct Shared {
     durable: Notify,
     /// Somebody waits for what is to be recorded.
     hurry: Notify,
+    rush: Mutex<Rush>,
     segments: Mutex<Segments>,
     /// Once everything up to here is recorded, a segment can be used again. Kept apart so that recording does not wait
     /// for a sync to ask.
@@ -116,6 +118,7 @@ impl Journal {
             work: Condvar::new(),
             durable: Notify::new(),
             hurry: Notify::new(),
+            rush: Mutex::new(Rush::new(recorded)),
             recyclable_after: AtomicU64::new(segments.recyclable_after()),
             segments: Mutex::new(segments),
             observer,
@@ -229,14 +232,15 @@ impl Intake for Journal {
     }
 
     async fn next(&self, most: usize) -> (Position, Vec<Arc<Claim>>) {
+        rush::pass(&self.shared).await;
         loop {
             let durable = self.shared.durable.notified();
             let (first, claims) = self.shared.backlog.lock().durable(most);
             if !claims.is_empty() {
                 return (first, claims);
             }
+            self.shared.rush.lock().caught_up();
             durable.await;
-            rush::pass(&self.shared).await;
         }
     }
 

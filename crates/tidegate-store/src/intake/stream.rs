@@ -8,18 +8,24 @@
 //! A draw's plays must be recorded in the order in which they were dealt: its stream has one reader at a time (whoever has
 //! the lease), who reads from the front, and no group.
 
+mod entry;
+mod rush;
+
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use redis::streams::{StreamId, StreamRangeReply, StreamReadReply};
-use redis::{AsyncCommands, Cmd, FromRedisValue, RedisError, RedisResult, Value, cmd, pipe};
-use tidegate_core::{CampaignId, Claim, Granted, Slots, UserId};
+use redis::{AsyncCommands, Cmd, FromRedisValue, RedisResult, Value, cmd};
+use tidegate_core::{CampaignId, Claim, UserId};
 use tokio::sync::{Mutex, Notify};
 
+pub(crate) use self::entry::Entries;
+use self::entry::{Entry, Read, Unreadable};
+pub use self::rush::Rush;
 use super::{AppendError, Intake, Position, Unrecorded};
-use crate::gate::redis::RedisGate;
+use crate::gate::GateError;
+use crate::gate::redis::{Done, RedisGate};
 use crate::redis_link::Link;
 
 const GROUP: &str = "recorders";
@@ -28,6 +34,8 @@ const GROUP: &str = "recorders";
 const SHORTEST_REST: Duration = Duration::from_millis(5);
 const LONGEST_REST: Duration = Duration::from_millis(200);
 const AFTER_FAILURE: Duration = Duration::from_millis(300);
+/// Entries asked for at first: each may hold as many claims as go to the gate in one call.
+const FIRST_ENTRIES: usize = 8;
 
 #[derive(Clone, Debug)]
 pub struct StreamOptions {
@@ -41,6 +49,8 @@ pub struct StreamOptions {
     pub in_order: bool,
     /// Told when this node's claims were appended.
     pub appended: Arc<Notify>,
+    /// What it makes way for, where nobody waits for what it does.
+    pub rush: Option<Arc<Rush>>,
 }
 
 /// One reader of one stream.
@@ -60,54 +70,57 @@ pub struct StreamIntake {
 #[derive(Debug)]
 struct Given {
     recorded: Position,
-    entries: VecDeque<(String, Arc<Claim>)>,
+    /// Claims with their entry. An entry's are next to each other.
+    entries: VecDeque<(Arc<str>, Arc<Claim>)>,
+    /// Claims that are recorded, of an entry that has others.
+    half: Vec<(Arc<str>, Arc<Claim>)>,
     /// When it was last looked for what dead readers left.
     looked: Option<Instant>,
     rest: Duration,
+    /// Entries to ask for: as many as held enough claims the last time.
+    at_once: usize,
+    /// Has waited, and not seen the end of the stream since.
+    behind: bool,
 }
 
 impl Given {
     fn has(&self, id: &str) -> bool {
-        self.entries.iter().any(|(known, _)| known == id)
+        self.entries.iter().any(|(known, _)| **known == *id)
     }
-}
 
-/// An entry as the gate writes it: the claim but for what was decided, and what was decided.
-pub fn entry_fields(claim: &Claim) -> [(&'static str, Vec<u8>); 5] {
-    let mut unfinished = Claim { epoch: 0, version: 0, slots: Slots::default(), ..claim.clone() };
-    if let Granted::Play { prize, .. } = &mut unfinished.granted {
-        *prize = None;
+    /// Takes the first so many as recorded; gives those whose entries are over with them.
+    fn finish(&mut self, count: usize) -> Vec<(Arc<str>, Arc<Claim>)> {
+        let mut done = std::mem::take(&mut self.half);
+        done.extend(self.entries.drain(..count));
+        if let Some((next, _)) = self.entries.front() {
+            let over = done.iter().position(|(entry, _)| entry == next).unwrap_or(done.len());
+            self.half = done.split_off(over);
+        }
+        done
     }
-    [
-        // Claims serialise: every field is a number, a text or a list of them.
-        ("c", postcard::to_stdvec(&unfinished).unwrap_or_default()),
-        ("e", claim.epoch.to_string().into()),
-        ("v", claim.version.to_string().into()),
-        ("s", claim.slots.to_string().into()),
-        ("p", claim.prize().unwrap_or(0).to_string().into()),
-    ]
-}
 
-/// The claim of an entry, or why it is none.
-pub(crate) fn read_entry(entry: &StreamId) -> Result<Claim, String> {
-    let missing = |field: &str| format!("the field {field} is missing or cannot be read");
-    let bytes: Vec<u8> = entry.get("c").ok_or_else(|| missing("c"))?;
-    let mut claim: Claim = postcard::from_bytes(&bytes).map_err(|error| error.to_string())?;
-    claim.epoch = entry.get("e").ok_or_else(|| missing("e"))?;
-    claim.version = entry.get("v").ok_or_else(|| missing("v"))?;
-    let slots: String = entry.get("s").ok_or_else(|| missing("s"))?;
-    claim.slots = Slots::parse(&slots).ok_or_else(|| missing("s"))?;
-    let won: u8 = entry.get("p").ok_or_else(|| missing("p"))?;
-    if let Granted::Play { prize, .. } = &mut claim.granted {
-        *prize = Some(won).filter(|won| *won > 0);
+    /// Asks for more entries where they held few claims, for fewer where they held many.
+    fn learn(&mut self, claims: usize, wanted: usize) {
+        if claims < wanted {
+            self.at_once = (self.at_once * 2).min(wanted.max(FIRST_ENTRIES));
+        } else if claims > wanted {
+            self.at_once = (self.at_once / 2).max(1);
+        }
     }
-    Ok(claim)
 }
 
 impl StreamIntake {
     /// `recorded` is where this reader's positions start.
     pub fn new(gate: Arc<RedisGate>, options: StreamOptions, recorded: Position) -> Self {
-        let given = Given { recorded, entries: VecDeque::new(), looked: None, rest: SHORTEST_REST };
+        let given = Given {
+            recorded,
+            entries: VecDeque::new(),
+            half: Vec::new(),
+            looked: None,
+            rest: SHORTEST_REST,
+            at_once: FIRST_ENTRIES,
+            behind: false,
+        };
         Self {
             link: gate.link().clone(),
             key: gate.intake_key(options.campaign, options.shard),
@@ -137,7 +150,7 @@ impl StreamIntake {
     }
 
     /// Entries for this reader. A stream that is gone with its group (the server has forgotten, or it is new) gets one.
-    async fn fetch(&self, given: &mut Given, most: usize) -> RedisResult<Vec<StreamId>> {
+    async fn fetch(&self, given: &mut Given, most: usize) -> RedisResult<Vec<Entry>> {
         match self.fetch_of_group(given, most).await {
             Err(error) if error.code() == Some("NOGROUP") => {
                 self.make_group().await?;
@@ -148,15 +161,15 @@ impl StreamIntake {
     }
 
     /// Now and then what dead readers left, else what is new.
-    async fn fetch_of_group(&self, given: &mut Given, most: usize) -> RedisResult<Vec<StreamId>> {
+    async fn fetch_of_group(&self, given: &mut Given, most: usize) -> RedisResult<Vec<Entry>> {
         if self.options.in_order {
             let after = given.entries.back().map_or("-".to_owned(), |(last, _)| format!("({last}"));
-            let found: StreamRangeReply = self.link.clone().xrange_count(&self.key, after, "+", most).await?;
-            return Ok(found.ids);
+            let found: Entries = self.link.clone().xrange_count(&self.key, after, "+", most).await?;
+            return Ok(found.0);
         }
         if given.looked.is_none_or(|looked| looked.elapsed() >= self.options.dead_after / 2) {
             let left = self.take_over(most.saturating_add(given.entries.len())).await?;
-            let news: Vec<StreamId> = left.into_iter().filter(|entry| !given.has(&entry.id)).collect();
+            let news: Vec<Entry> = left.into_iter().filter(|entry| !given.has(&entry.id)).collect();
             if !news.is_empty() {
                 return Ok(news);
             }
@@ -165,98 +178,113 @@ impl StreamIntake {
         self.read(most).await
     }
 
-    async fn read(&self, most: usize) -> RedisResult<Vec<StreamId>> {
+    async fn read(&self, most: usize) -> RedisResult<Vec<Entry>> {
         let mut command = cmd("XREADGROUP");
         command.arg("GROUP").arg(GROUP).arg(&self.options.consumer).arg("COUNT").arg(most);
         command.arg("STREAMS").arg(&self.key).arg(">");
-        let reply: Option<StreamReadReply> = self.ask(&command).await?;
-        Ok(reply.into_iter().flat_map(|reply| reply.keys).flat_map(|key| key.ids).collect())
+        Ok(self.ask::<Read>(&command).await?.0)
     }
 
-    async fn take_over(&self, most: usize) -> RedisResult<Vec<StreamId>> {
+    async fn take_over(&self, most: usize) -> RedisResult<Vec<Entry>> {
         let (key, StreamOptions { consumer, dead_after, .. }) = (&self.key, &self.options);
         let idle = u64::try_from(dead_after.as_millis()).unwrap_or(u64::MAX);
         let mut command = cmd("XAUTOCLAIM");
         command.arg(key).arg(GROUP).arg(consumer).arg(idle).arg("0-0").arg("COUNT").arg(most);
         let reply: Vec<Value> = self.ask(&command).await?;
         let entries = reply.into_iter().nth(1).unwrap_or(Value::Nil);
-        Ok(StreamRangeReply::from_redis_value(entries)?.ids)
+        Ok(Entries::from_redis_value(entries)?.0)
     }
 
     /// Adds what was fetched to what is given; what cannot be read is set aside.
-    async fn take_in(&self, given: &mut Given, fetched: Vec<StreamId>) -> RedisResult<()> {
+    async fn take_in(&self, given: &mut Given, fetched: Vec<Entry>) -> Result<(), GateError> {
         for entry in fetched {
-            match read_entry(&entry) {
-                Ok(claim) => given.entries.push_back((entry.id, Arc::new(claim))),
-                Err(why) => self.set_aside(&entry, &why).await?,
+            let id = entry.id.clone();
+            let (claims, unreadable) = entry.claims();
+            if claims.is_empty() || !unreadable.is_empty() {
+                self.set_aside(&id, &unreadable, claims.is_empty()).await?;
             }
+            given.entries.extend(claims.into_iter().map(|claim| (id.clone(), Arc::new(claim))));
         }
         Ok(())
     }
 
-    /// To the dead letters, with the reason; an entry that was deleted meanwhile is only acknowledged.
-    async fn set_aside(&self, entry: &StreamId, why: &str) -> RedisResult<()> {
+    /// To the dead letters, with the reason; an entry in which nothing else is left is deleted.
+    async fn set_aside(&self, id: &str, unreadable: &[Unreadable], is_all: bool) -> Result<(), GateError> {
         let key = &self.key;
-        if !entry.map.is_empty() {
-            tracing::error!(key, id = entry.id, why, "an entry cannot be read and is set aside");
+        let mut done = Done::default();
+        for field in unreadable {
+            let why = &field.why;
+            tracing::error!(key, id, why, "a claim cannot be read and is set aside");
             self.poison.store(true, Ordering::Release);
             let mut command = cmd("XADD");
-            command.arg(format!("{key}:dead")).arg("*").arg("id").arg(&entry.id).arg("why").arg(why);
-            for name in entry.map.keys() {
-                command.arg(name).arg(entry.get::<Vec<u8>>(name).unwrap_or_default());
-            }
+            command.arg(format!("{key}:dead")).arg("*").arg("id").arg(id).arg("why").arg(why).arg(field);
             self.ask::<()>(&command).await?;
+            done.claim(&field.name, &[]);
         }
-        pipe().xack(key, GROUP, &[&entry.id]).xdel(key, &[&entry.id]).exec_async(&mut self.link.clone()).await
+        if is_all {
+            done.entry(id, 0, 0);
+        }
+        self.gate.done(self.options.campaign, self.options.shard, GROUP, &done).await?;
+        Ok(())
     }
 
-    async fn next_given(&self, most: usize) -> RedisResult<Option<(Position, Vec<Arc<Claim>>)>> {
+    /// Waits for the end of a rush, within a bound; then everything is read before it waits again.
+    async fn make_way(&self) {
+        if let Some(rush) = &self.options.rush
+            && !self.given.lock().await.behind
+        {
+            rush.end().await;
+            self.given.lock().await.behind = true;
+        }
+    }
+
+    async fn next_given(&self, most: usize) -> Result<Option<(Position, Vec<Arc<Claim>>)>, GateError> {
         let mut given = self.given.lock().await;
-        if given.entries.len() < most {
-            let missing = most - given.entries.len();
-            let fetched = match self.fetch(&mut given, missing).await {
+        while given.entries.len() < most {
+            let (asked, before) = (given.at_once, given.entries.len());
+            let fetched = match self.fetch(&mut given, asked).await {
                 // What was given before can be recorded meanwhile.
                 Err(error) if !given.entries.is_empty() => {
                     tracing::warn!(%error, "the intake does not answer");
-                    Vec::new()
+                    break;
                 }
                 fetched => fetched?,
             };
             if fetched.is_empty() && given.entries.is_empty() {
-                self.depth.store(self.link.clone().xlen(&self.key).await?, Ordering::Release);
+                let depth = self.gate.unrecorded(self.options.campaign, self.options.shard).await?;
+                self.depth.store(depth, Ordering::Release);
             }
+            let entries = fetched.len();
             self.take_in(&mut given, fetched).await?;
+            if entries < asked {
+                given.behind = false;
+                break;
+            }
+            let claims = given.entries.len() - before;
+            given.learn(claims, most - before);
         }
         let claims: Vec<_> = given.entries.iter().take(most).map(|(_, claim)| claim.clone()).collect();
         Ok((!claims.is_empty()).then_some((given.recorded + 1, claims)))
     }
-
-    async fn appended(&self, claim: &Claim) -> RedisResult<()> {
-        let mut add = cmd("XADD");
-        add.arg(&self.key).arg("*");
-        for (name, value) in entry_fields(claim) {
-            add.arg(name).arg(value);
-        }
-        let (_, depth): (String, usize) =
-            pipe().add_command(add).xlen(&self.key).query_async(&mut self.link.clone()).await?;
-        self.depth.store(depth, Ordering::Release);
-        Ok(())
-    }
 }
 
-fn failed(error: &RedisError) -> AppendError {
-    AppendError::Failed(error.to_string())
+fn failed(error: GateError) -> AppendError {
+    AppendError::Failed(error.0)
 }
 
 impl Intake for StreamIntake {
     /// The gate's script appends by itself; this is for what has no gate.
     async fn append(&self, claim: Claim) -> Result<Arc<Claim>, AppendError> {
-        self.appended(&claim).await.map_err(|error| failed(&error))?;
+        let StreamOptions { campaign, shard, .. } = self.options;
+        let appended = self.gate.append(campaign, shard, &claim, entry::print(&claim)).await;
+        let depth = appended.map_err(failed)?;
+        self.depth.store(depth, Ordering::Release);
         Ok(Arc::new(claim))
     }
 
     async fn next(&self, most: usize) -> (Position, Vec<Arc<Claim>>) {
         loop {
+            self.make_way().await;
             match self.next_given(most).await {
                 Ok(Some(found)) => {
                     self.given.lock().await.rest = SHORTEST_REST;
@@ -295,7 +323,7 @@ impl Intake for StreamIntake {
             }
         }
         let count = count.min(given.entries.len());
-        let done: Vec<(String, Arc<Claim>)> = given.entries.drain(..count).collect();
+        let done = Done::of(&given.finish(count));
         given.recorded = through;
         match self.gate.done(self.options.campaign, self.options.shard, GROUP, &done).await {
             Ok(depth) => self.depth.store(depth, Ordering::Release),
@@ -305,9 +333,8 @@ impl Intake for StreamIntake {
     }
 
     async fn of_user(&self, user: UserId) -> Vec<Unrecorded> {
-        let found: RedisResult<StreamRangeReply> = self.link.clone().xrange_all(&self.key).await;
-        let entries = found.map(|reply| reply.ids).unwrap_or_default();
-        let claims = entries.iter().filter_map(|entry| read_entry(entry).ok());
+        let found: RedisResult<Entries> = self.link.clone().xrange_all(&self.key).await;
+        let claims = found.unwrap_or_default().0.into_iter().flat_map(|entry| entry.claims().0);
         claims
             .filter(|claim| claim.user == user)
             .map(|claim| Unrecorded { claim: Arc::new(claim), durable: true })

@@ -38,6 +38,7 @@ fn reader(gate: RedisGate, consumer: &str, dead_after: Duration, recorded: u64) 
         dead_after,
         in_order: false,
         appended: Arc::default(),
+        rush: None,
     };
     StreamIntake::new(Arc::new(gate), options, recorded)
 }

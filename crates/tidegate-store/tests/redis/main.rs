@@ -2,5 +2,6 @@
 
 #![expect(clippy::unwrap_used, reason = "a test says what it expects by failing")]
 
+mod batches;
 mod gate;
 mod nodes;

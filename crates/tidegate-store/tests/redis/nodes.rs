@@ -102,6 +102,7 @@ impl World {
                     dead_after: Duration::from_millis(400),
                     in_order: false,
                     appended: Arc::default(),
+                    rush: None,
                 };
                 let intake = StreamIntake::new(gate.clone(), options, 0);
                 let records = Arc::new(OnNode { ledger: ledger.clone(), frozen: stopped.clone() });

@@ -49,7 +49,7 @@ impl<'a> Attempt<'a> {
         let place = site.orders.take().ok_or(Rejection::Busy)?;
         site.app.count_attempt(campaign).await?;
         let user = site.app.buyer(token(&Method::POST, headers)?).await?;
-        site.app.count_attempt_of(user, campaign).await?;
+        site.app.count_attempt_of(user, campaign)?;
         Ok(Self { user, key: idempotency_key(headers)?, _place: place })
     }
 }

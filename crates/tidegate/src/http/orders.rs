@@ -76,7 +76,7 @@ pub(super) async fn place(
     let Placed { order, replayed } = outcome?;
     let status = if order.state == OrderState::Queued { StatusCode::ACCEPTED } else { StatusCode::CREATED };
     let location = ["/v1/orders/", site.app.text(order.id).as_str()].concat();
-    Ok(made(status, location, &OrderShape::of(&site.app, &order), replayed))
+    Ok(made(status, location, |body| OrderShape::of(&site.app, &order).write(body), replayed))
 }
 
 /// Counts an attempt, from wherever it came.

@@ -83,7 +83,10 @@ async fn play(State(site): State<Site>, Id(id): Id<DrawId>, request: Request) ->
     let queued = play.play.state == PlayState::Queued;
     let status = if queued { StatusCode::ACCEPTED } else { StatusCode::CREATED };
     let location = ["/v1/plays/", site.app.text(play.play.id).as_str()].concat();
-    Ok(made(status, location, &PlayShape::of(&site.app, play), replayed))
+    let shape = PlayShape::of(&site.app, play);
+    // Writing to memory cannot fail.
+    let write = |body: &mut Vec<u8>| serde_json::to_writer(body, &shape).unwrap_or_default();
+    Ok(made(status, location, write, replayed))
 }
 
 /// Counts an attempt, from wherever it came.

@@ -67,7 +67,7 @@ impl App {
         {
             return Ok(placed);
         }
-        let taken = self.claim(self.order_request(buyer, sale, quantity, key, pass)).await;
+        let taken = self.claim(self.order_request(buyer, sale, quantity, key, pass), sale).await;
         drop(turn);
         match self.kept(taken).await {
             Ok((claim, durable)) => Ok(Placed { order: as_order(&claim, sale, durable)?, replayed: false }),
@@ -105,13 +105,17 @@ impl App {
     }
 
     /// Has the gate decide and the intake take the claim. From then on it is the intake's, whether or not anybody waits.
-    pub(super) async fn claim(&self, request: Result<ClaimRequest, Rejection>) -> Result<Taken, NotTaken> {
+    pub(super) async fn claim(
+        &self,
+        request: Result<ClaimRequest, Rejection>,
+        campaign: &Campaign,
+    ) -> Result<Taken, NotTaken> {
         let request = request.map_err(NotTaken::Rejected)?;
         if !self.health.is_ready() || !self.has_its_number() {
             return Err(NotTaken::Rejected(Rejection::NotReady));
         }
         self.admission.check().map_err(NotTaken::NotKept)?;
-        self.admission.claim(request).await
+        self.admission.claim(request, campaign.protect.user_rate_per_s).await
     }
 
     /// The claim once it is durable; as it is, and `false`, where that takes longer than an answer may.
@@ -339,6 +343,7 @@ pub(super) fn may_be_repeated(refused: &NotTaken) -> bool {
     !matches!(
         refused,
         NotTaken::InFlight
+            | NotTaken::TooOften
             | NotTaken::NotKept(AppendError::Full | AppendError::NoRoom(_) | AppendError::Failed(_))
     )
 }
@@ -348,6 +353,7 @@ pub(super) fn not_taken(refused: &NotTaken) -> Refusal {
         NotTaken::Rejected(rejection) => (*rejection).into(),
         // What its key made was there a moment ago, and is looked for again.
         NotTaken::InFlight | NotTaken::Repeated => Refusal::InFlight,
+        NotTaken::TooOften => Refusal::Slower { retry_after: Duration::from_secs(1) },
         NotTaken::NotKept(error) => not_kept(error),
     }
 }

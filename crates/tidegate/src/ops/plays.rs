@@ -73,7 +73,7 @@ impl App {
             drop(turn);
             return Box::pin(self.answer_before(player, before)).await;
         }
-        let taken = self.claim(self.play_request(player, draw, client_seed.clone(), key, pass)).await;
+        let taken = self.claim(self.play_request(player, draw, client_seed.clone(), key, pass), draw).await;
         drop(turn);
         match self.kept(taken).await {
             Ok((claim, durable)) => {

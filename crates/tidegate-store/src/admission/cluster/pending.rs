@@ -8,12 +8,15 @@ use parking_lot::Mutex;
 use tidegate_core::{CampaignId, Claim, ClaimId, Rejection, UserId};
 use tokio::sync::oneshot;
 
+use crate::intake::stream::Rush;
 use crate::intake::{AppendError, Unrecorded};
 
 /// Asked about at once.
 const MOST_ASKED: usize = 2000;
-/// How long nobody has to have said anything about a claim before the ledger is asked, at first and in the end.
+/// How long nobody has to have said anything about a claim before the ledger is asked, at first and in the end; where nobody
+/// waits for it, recording may wait itself.
 const FIRST_ASKED: Duration = Duration::from_millis(250);
+const FIRST_ASKED_LATER: Duration = Duration::from_secs(2);
 const LAST_ASKED: Duration = Duration::from_secs(8);
 /// A claim that was never taken, because whoever asked hung up, is forgotten after this.
 const FORGET_AFTER: Duration = Duration::from_secs(60);
@@ -40,23 +43,39 @@ struct Waiter {
 pub(super) struct Pending {
     waiters: Mutex<HashMap<ClaimId, Waiter>>,
     most: usize,
+    first_asked: Duration,
+    rush: Arc<Rush>,
 }
 
 impl Pending {
-    pub(super) fn new(most: usize) -> Self {
-        Self { waiters: Mutex::default(), most }
+    /// `waits` says whether buyers wait for what becomes of their claims.
+    pub(super) fn new(most: usize, waits: bool) -> Self {
+        Self {
+            waiters: Mutex::default(),
+            most,
+            first_asked: if waits { FIRST_ASKED } else { FIRST_ASKED_LATER },
+            rush: Arc::new(Rush::new(most / 2)),
+        }
+    }
+
+    pub(super) fn rush(&self) -> &Arc<Rush> {
+        &self.rush
     }
 
     /// Listens for the outcome of a claim that is about to be made.
     pub(super) fn expect(&self, id: ClaimId) -> oneshot::Receiver<Result<(), AppendError>> {
         let (done, outcome) = oneshot::channel();
         let now = Instant::now();
-        let waiter = Waiter { done, claim: None, since: now, ask_at: now + FIRST_ASKED, pause: FIRST_ASKED };
-        self.waiters.lock().insert(id, waiter);
+        let pause = self.first_asked;
+        let waiter = Waiter { done, claim: None, since: now, ask_at: now + pause, pause };
+        let mut waiters = self.waiters.lock();
+        waiters.insert(id, waiter);
+        self.rush.waits(waiters.len());
         outcome
     }
 
     pub(super) fn taken(&self, claim: &Arc<Claim>) {
+        self.rush.took();
         if let Some(waiter) = self.waiters.lock().get_mut(&claim.id) {
             waiter.claim = Some(claim.clone());
         }

@@ -14,7 +14,7 @@ use tokio::task::AbortHandle;
 
 use crate::admission::Now;
 use crate::gate::redis::RedisGate;
-use crate::intake::stream::{StreamIntake, StreamOptions};
+use crate::intake::stream::{Rush, StreamIntake, StreamOptions};
 use crate::intake::{Intake, Position};
 use crate::ledger::sql::SqlLedger;
 use crate::ledger::{Fence, LedgerError, Recorded, Records};
@@ -29,6 +29,7 @@ struct Tools {
     ledger: Arc<SqlLedger>,
     listener: Arc<dyn Listener>,
     now: Now,
+    rush: Option<Arc<Rush>>,
 }
 
 #[derive(Default)]
@@ -58,8 +59,15 @@ impl std::fmt::Debug for Readers {
 }
 
 impl Readers {
-    pub(super) async fn start(&self, ledger: Arc<SqlLedger>, listener: Arc<dyn Listener>, now: Now) {
-        self.tools.get_or_init(|| async { Tools { ledger, listener, now } }).await;
+    /// `rush` is what recording makes way for, where nobody waits for it.
+    pub(super) async fn start(
+        &self,
+        ledger: Arc<SqlLedger>,
+        listener: Arc<dyn Listener>,
+        now: Now,
+        rush: Option<Arc<Rush>>,
+    ) {
+        self.tools.get_or_init(|| async { Tools { ledger, listener, now, rush } }).await;
     }
 
     pub(super) fn stop(&self) {
@@ -139,6 +147,7 @@ fn reader(tools: &Tools, gate: &Arc<RedisGate>, node: &str, campaign: &Campaign,
         dead_after: DEAD_AFTER,
         in_order,
         appended: appended.clone(),
+        rush: tools.rush.clone(),
     };
     let intake = Arc::new(StreamIntake::new(gate.clone(), options, 0));
     let records =

@@ -4,21 +4,18 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use parking_lot::Mutex;
-use redis::{RedisError, Script, Value};
-use tidegate_core::{Claim, ClaimRequest, Rejection, Shown, Slots, Wanted};
+use redis::{RedisError, Script};
+use tidegate_core::{Claim, ClaimRequest, Rejection};
 use tokio::sync::{mpsc, oneshot};
 
 use super::call;
-use super::encoding::{arg, read};
-use crate::intake::stream::entry_fields;
+use super::encoding::{ClaimArgs, read_claims};
 use crate::redis_link::Link;
 
 /// Claims in one call: few enough that others are not kept waiting.
 const MAX_BATCH: usize = 256;
 /// Numbers the calls of this process, whatever they are for: no two have the same.
 static CALLS: AtomicU64 = AtomicU64::new(0);
-/// Where a call says that it is sent again.
-const AGAIN: usize = 3;
 /// How often the answer of a call is asked for again.
 const ASK_AGAIN: usize = 1;
 
@@ -71,6 +68,8 @@ pub enum Undecided {
     InFlight,
     /// The ledger may know its key: it has to be looked up first.
     Look,
+    /// Its buyer has asked too often in this second, at all nodes together.
+    TooOften,
     /// The answer was lost: if the claim was granted it is in the stream, and becomes an order.
     Unknown(String),
 }
@@ -83,9 +82,18 @@ impl From<Rejection> for Undecided {
 
 pub(super) struct Waiting {
     pub(super) request: ClaimRequest,
-    /// The ledger does not know its key.
-    pub(super) looked: bool,
+    pub(super) asked: Asked,
     pub(super) answer: oneshot::Sender<Result<Claim, Undecided>>,
+}
+
+/// How it is asked for.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Asked {
+    /// The ledger does not know the claim's key.
+    pub looked: bool,
+    /// How often its buyer may ask in a second, at all nodes together; 0 for as often as they like, and where this attempt was
+    /// counted already.
+    pub per_s: u32,
 }
 
 /// Sends whatever waits for one pool, one call after the other.
@@ -118,24 +126,18 @@ impl Caller {
     }
 
     pub(super) async fn decide(&self, line: &Line, batch: &[Waiting]) -> Vec<Result<Claim, Undecided>> {
-        let (epoch, version) = line.seen();
-        let mut args = vec![
-            arg("claim"),
-            arg(&self.node),
-            arg(CALLS.fetch_add(1, Ordering::Relaxed)),
-            arg(0),
-            arg(epoch),
-            arg(version),
-        ];
-        for Waiting { request, looked, .. } in batch {
-            args.extend(claim_args(request, *looked));
-        }
+        let (seen, number) = (line.seen(), CALLS.fetch_add(1, Ordering::Relaxed));
         let refuse = |why: Undecided| batch.iter().map(|_| Err(why.clone())).collect();
         let ask = async |again: bool| {
-            let mut args = args.clone();
-            args[AGAIN] = arg(u8::from(again));
-            call::<Option<(u64, u64, u32, Vec<Vec<Value>>)>>(&self.link, &self.script, &self.keys, &args)
-                .await
+            let (link, script, keys) = (&self.link, &self.script, &self.keys);
+            let filled = call::<Option<(u64, u64, u32, String)>>(link, script, keys, |command| {
+                command.arg("claim").arg(&self.node).arg(number).arg(u8::from(again)).arg(seen.0).arg(seen.1);
+                let mut args = ClaimArgs::default();
+                for Waiting { request, asked, .. } in batch {
+                    args.write(command, request, *asked);
+                }
+            });
+            filled.await
         };
         let mut answer = ask(false).await;
         // Whether a first try may have been carried out although its answer was lost.
@@ -149,12 +151,15 @@ impl Caller {
             again = true;
             answer = ask(true).await;
         }
+        let answer = answer.map(|told| {
+            let (epoch, version, free, answers) = told?;
+            let requests = batch.iter().map(|waiting| &waiting.request);
+            let decided = read_claims(requests, (epoch, version), &answers)?;
+            line.saw(epoch, version, free);
+            Some(decided)
+        });
         match answer {
-            Ok(Some((epoch, version, free, answers))) if answers.len() == batch.len() => {
-                line.saw(epoch, version, free);
-                let decided = batch.iter().zip(answers);
-                decided.map(|(waiting, answer)| read_claim(&waiting.request, epoch, answer)).collect()
-            }
+            Ok(Some(decided)) => decided,
             // The pool that may have granted them is gone.
             Ok(_) if again => refuse(Undecided::Unknown("the gate was rebuilt meanwhile".into())),
             Ok(_) => refuse(Rejection::NotReady.into()),
@@ -165,48 +170,4 @@ impl Caller {
             }
         }
     }
-}
-
-/// A claim's arguments, in the script's order. The entry is the claim but for what the script adds.
-fn claim_args(request: &ClaimRequest, looked: bool) -> [Vec<u8>; 11] {
-    let (pass, now) = match request.shown {
-        Shown::NotNeeded => (Vec::new(), 0),
-        Shown::Pass { number, now } => (arg(number), now.millis()),
-    };
-    let (play, client_seed) = match &request.wanted {
-        Wanted::Order { .. } => ("0", ""),
-        Wanted::Play { client_seed } => ("1", client_seed.as_str()),
-    };
-    let [(_, entry), ..] = entry_fields(&request.clone().granted(Slots::default(), None, 0, 0));
-    [
-        arg(request.id.raw()),
-        arg(request.user.raw()),
-        arg(request.quantity),
-        arg(request.limit),
-        pass,
-        arg(now),
-        arg(play),
-        client_seed.as_bytes().to_vec(),
-        request.key.map(|key| key.0.to_vec()).unwrap_or_default(),
-        arg(u8::from(looked)),
-        entry,
-    ]
-}
-
-fn read_claim(request: &ClaimRequest, epoch: u64, answer: Vec<Value>) -> Result<Claim, Undecided> {
-    let mut parts = answer.into_iter();
-    let mut next = || parts.next().unwrap_or(Value::Nil);
-    let code: String = read(next()).unwrap_or_default();
-    match code.as_str() {
-        "" => {}
-        "in_flight" => return Err(Undecided::InFlight),
-        "look" => return Err(Undecided::Look),
-        code => return Err(Rejection::from_code(code).unwrap_or(Rejection::NotReady).into()),
-    }
-    let (version, prize, slots): (Option<u64>, Option<u8>, Option<String>) =
-        (read(next()), read(next()), read(next()));
-    let slots = slots.as_deref().and_then(Slots::parse).ok_or(Rejection::NotReady)?;
-    let epoch = u32::try_from(epoch).map_err(|_| Rejection::NotReady)?;
-    let prize = prize.filter(|prize| *prize > 0);
-    Ok(request.clone().granted(slots, prize, epoch, version.ok_or(Rejection::NotReady)?))
 }

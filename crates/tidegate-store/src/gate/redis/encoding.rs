@@ -1,9 +1,16 @@
 //! How what the gate is asked goes to the script, and how its answers are read.
 
-use redis::{ErrorKind, FromRedisValue, RedisError, Value};
+use std::io::Write;
+
+use redis::{Cmd, ErrorKind, FromRedisValue, RedisError, Value};
 use tidegate_core::dealer::Dealer;
 use tidegate_core::pool::Door;
-use tidegate_core::{Moment, Pass, Rejection, Seed, Slot, Slots, StockChange, StockEntry, UserId};
+use tidegate_core::{
+    Claim, ClaimRequest, IdempotencyKey, Moment, Pass, Rejection, Seed, Shown, Slot, Slots, StockChange,
+    StockEntry, UserId, Wanted,
+};
+
+use super::caller::{Asked, Undecided};
 
 pub(super) fn arg(value: impl ToString) -> Vec<u8> {
     value.to_string().into_bytes()
@@ -33,6 +40,83 @@ pub(super) fn read_door(word: &str) -> Door {
         "paused" => Door::Paused,
         _ => Door::Closed,
     }
+}
+
+/// A buyer's key as the script knows it, "user key"; nothing where there is none.
+pub(super) fn write_key(into: &mut Vec<u8>, user: UserId, key: Option<&IdempotencyKey>) {
+    into.clear();
+    if let Some(key) = key {
+        // Writing to a Vec cannot fail.
+        let _ = write!(into, "{} ", user.raw());
+        into.extend_from_slice(&key.0);
+    }
+}
+
+/// Writes claims' arguments in the script's order, over and over into the same memory.
+#[derive(Default)]
+pub(super) struct ClaimArgs {
+    key: Vec<u8>,
+    terms: Vec<u8>,
+    entry: Vec<u8>,
+}
+
+impl ClaimArgs {
+    pub(super) fn write(&mut self, command: &mut Cmd, request: &ClaimRequest, asked: Asked) {
+        write_key(&mut self.key, request.user, request.key.as_ref());
+        self.write_terms(request, asked);
+        // The entry is the claim but for what the script adds. Claims serialise: every field is a number, a text or a list.
+        let claim = request.clone().granted(Slots::default(), None, 0, 0);
+        self.entry.clear();
+        self.entry = postcard::to_extend(&claim, std::mem::take(&mut self.entry)).unwrap_or_default();
+        command.arg(request.id.raw()).arg(request.user.raw());
+        command.arg(&self.key[..]).arg(&self.terms[..]).arg(&self.entry[..]);
+    }
+
+    fn write_terms(&mut self, request: &ClaimRequest, Asked { looked, per_s }: Asked) {
+        let (quantity, limit, looked) = (request.quantity, request.limit, u8::from(looked));
+        self.terms.clear();
+        // Writing to a Vec cannot fail.
+        let _ = write!(self.terms, "{quantity} {limit} {per_s} {looked} ");
+        let _ = match request.shown {
+            Shown::NotNeeded => write!(self.terms, " 0 "),
+            Shown::Pass { number, now } => write!(self.terms, "{number} {} ", now.millis()),
+        };
+        let _ = match &request.wanted {
+            Wanted::Order { .. } => write!(self.terms, "0 "),
+            Wanted::Play { client_seed } => write!(self.terms, "1 {client_seed}"),
+        };
+    }
+}
+
+/// What the script says of a batch of claims: of each "prize slots" or a code. What was granted has one version after the
+/// other, up to the last. `None` if it is not about these claims.
+pub(super) fn read_claims<'a>(
+    requests: impl ExactSizeIterator<Item = &'a ClaimRequest>,
+    (epoch, last): (u64, u64),
+    answers: &str,
+) -> Option<Vec<Result<Claim, Undecided>>> {
+    let epoch = u32::try_from(epoch).ok()?;
+    let granted = answers.split(';').filter(|answer| answer.contains(' ')).count();
+    let mut version = last.checked_sub(granted as u64)?;
+    let mut decided = Vec::with_capacity(requests.len());
+    let mut answers = answers.split(';');
+    for request in requests {
+        let answer = answers.next()?;
+        decided.push(match answer.split_once(' ') {
+            Some((prize, slots)) => {
+                version += 1;
+                let prize = Some(prize.parse().ok()?).filter(|prize| *prize > 0);
+                Ok(request.clone().granted(Slots::parse(slots)?, prize, epoch, version))
+            }
+            None => Err(match answer {
+                "in_flight" => Undecided::InFlight,
+                "look" => Undecided::Look,
+                "slower" => Undecided::TooOften,
+                code => Rejection::from_code(code).unwrap_or(Rejection::NotReady).into(),
+            }),
+        });
+    }
+    answers.next().is_none().then_some(decided)
 }
 
 /// What one shard is built from, in pieces that a script takes in quickly.

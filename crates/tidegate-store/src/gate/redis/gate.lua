@@ -15,9 +15,10 @@
 --       9 arrived   set: transfers that have arrived here
 --      10 queued    hash: the intake's entry of each claim that is not recorded
 --      11 keys      hash: idempotency keys of claims that are not recorded, "user key"
+--      12 rates     hash: how often each user has asked in this second
 -- ARGV  1 operation, then its own. Users and ids are strings: a Lua number has 53 bits.
 
-local POOL, RETURNED, USERS, PASSES, ISSUED, INTAKE, DECK, LEAVING, ARRIVED, QUEUED, IN_FLIGHT = unpack(KEYS)
+local POOL, RETURNED, USERS, PASSES, ISSUED, INTAKE, DECK, LEAVING, ARRIVED, QUEUED, IN_FLIGHT, RATES = unpack(KEYS)
 local CLOSED_KEPT_S = 7 * 24 * 3600
 local ODDS_TOTAL = 1000000000
 
@@ -238,50 +239,97 @@ local function pass_of(user)
   return number, tonumber(expires)
 end
 
--- One claim; gives a rejection's code, or nil with the slots and the prize.
+-- The fields of a hash by their names, `false` where there is none: one call for a whole batch.
+local function fields(key, names)
+  local found = {}
+  if #names > 0 then
+    local values = redis.call("HMGET", key, unpack(names))
+    for i = 1, #names do
+      found[names[i]] = values[i]
+    end
+  end
+  return found
+end
+
+-- Writes names and values, one after the other: one call for a whole batch.
+local function set_fields(key, pairs)
+  if #pairs > 0 then
+    redis.call("HSET", key, unpack(pairs))
+  end
+end
+
+-- A number as text. Redis and Lua print numbers as fractions, which takes as long as looking up a field; most are printed many
+-- times in a batch.
+local printed = {}
+local function print_number(number)
+  local text = printed[number]
+  if not text then
+    text = string.format("%d", number)
+    printed[number] = text
+  end
+  return text
+end
+
+-- What a claim asks for but for who asks: "quantity limit per_s looked pass now play client_seed". Most claims of a batch ask
+-- for the same.
+local function read_terms(list)
+  local quantity, limit, per_s, looked, pass, now, play, client_seed =
+    list:match("^(%d+) (%d+) (%d+) (%d) (%d*) (%-?%d+) (%d) (.*)$")
+  return {
+    quantity = tonumber(quantity), limit = tonumber(limit), per_s = tonumber(per_s), looked = looked == "1",
+    pass = pass ~= "" and pass, now = tonumber(now), play = play == "1", client_seed = client_seed,
+  }
+end
+
+-- One claim; gives a rejection's code, or nil with "prize slots" and how many slots they are. `known` is what the
+-- server has about those who ask, and what this batch has changed of it.
 -- A key that is in flight waits for its first answer. Whoever has claimed here before may have used theirs: then "look" asks
 -- the caller to look it up in the ledger and to come again.
-local function claim(p, user, quantity, limit, pass, now, play, client_seed, key, looked)
+local function claim(p, known, user, key, terms)
+  if terms.per_s > 0 then
+    local count = tonumber(known.rates[user] or 0) + 1
+    known.rates[user] = count
+    if count > terms.per_s then
+      return "slower"
+    end
+  end
   if p.door == "paused" then
     return "paused"
   elseif p.door ~= "open" then
     return "ended"
-  elseif key ~= "" and redis.call("HEXISTS", IN_FLIGHT, user .. " " .. key) == 1 then
+  elseif key ~= "" and known.in_flight[key] then
     return "in_flight"
   elseif free(p) == 0 then
     return "sold_out"
   end
-  local held = redis.call("HGET", USERS, user)
-  if held and key ~= "" and looked ~= "1" then
+  local held = known.held[user]
+  if held and key ~= "" and not terms.looked then
     return "look"
   end
-  if pass ~= "" then
+  if terms.pass then
     local number, expires = pass_of(user)
-    if number ~= pass or expires <= now then
+    if number ~= terms.pass or expires <= terms.now then
       return "pass_invalid"
     end
   end
-  local units = tonumber(held or 0)
-  if units + quantity > limit then
+  local units, quantity = tonumber(held or 0), terms.quantity
+  if units + quantity > terms.limit then
     return "limit_reached"
   elseif free(p) < quantity then
     return "sold_out"
   end
-  local slots = {}
-  for i = 1, quantity do
-    slots[i] = take_lowest(p)
+  local slot = take_lowest(p)
+  local given = (terms.play and dealer and deal(slot, terms.client_seed) or "0") .. string.format(" %d", slot)
+  for _ = 2, quantity do
+    given = given .. string.format(",%d", take_lowest(p))
   end
-  redis.call("HSET", USERS, user, units + quantity)
-  if pass ~= "" then
+  known.held[user] = units + quantity
+  if terms.pass then
     redis.call("HDEL", PASSES, user)
     redis.call("HINCRBY", POOL, "spent", 1)
   end
   p.version = p.version + 1
-  local prize = 0
-  if play == "1" and dealer then
-    prize = deal(slots[1], client_seed)
-  end
-  return nil, slots, prize
+  return nil, given, quantity
 end
 
 local operations = {}
@@ -293,7 +341,7 @@ function operations.build(epoch, shard)
   if tonumber(known[1] or -1) >= tonumber(epoch) or tonumber(known[2] or -1) > tonumber(epoch) then
     return redis.status_reply("OLD")
   end
-  redis.call("UNLINK", POOL, RETURNED, USERS, PASSES, ISSUED, DECK, LEAVING, ARRIVED, QUEUED, IN_FLIGHT)
+  redis.call("UNLINK", POOL, RETURNED, USERS, PASSES, ISSUED, DECK, LEAVING, ARRIVED, QUEUED, IN_FLIGHT, RATES)
   redis.call("HSET", POOL, "building", epoch, "expected", tonumber(shard) + 1)
   redis.call("PERSIST", INTAKE)
   return redis.status_reply("OK")
@@ -367,9 +415,79 @@ function operations.install(epoch, door, top, applied, shards, strategy, seed, o
   return redis.status_reply("OK")
 end
 
--- Who calls, the number of this call and whether it is sent again, the caller's last epoch and version, then claims of eleven arguments: id user quantity
--- limit pass now play client_seed key looked entry. A call that is sent again, because its answer was lost, gets the answer it had.
-function operations.claim(node, call, again, seen_epoch, seen_version, ...)
+-- How often each of these has asked in this second. What was counted in another is forgotten.
+local function read_rates(users)
+  local second = redis.call("TIME")[1]
+  if redis.call("HGET", POOL, "rated") ~= second then
+    redis.call("UNLINK", RATES)
+    redis.call("HSET", POOL, "rated", second)
+    return {}
+  end
+  return fields(RATES, users)
+end
+
+-- Who asks in a batch, with which keys, for what; and what the server has about them.
+local function read_batch(first)
+  local users, keys, terms, rated = {}, {}, {}, false
+  for at = first, #ARGV, 5 do
+    local user, list = ARGV[at + 1], ARGV[at + 3]
+    users[#users + 1] = user
+    if not terms[list] then
+      terms[list] = read_terms(list)
+      rated = rated or terms[list].per_s > 0
+      if terms[list].play and not dealer then
+        dealer = read_dealer()
+      end
+    end
+  end
+  local known = { held = fields(USERS, users), rates = {} }
+  for at = first, #ARGV, 5 do
+    -- Whoever never claimed here has nothing in flight.
+    if ARGV[at + 2] ~= "" and known.held[ARGV[at + 1]] then
+      keys[#keys + 1] = ARGV[at + 2]
+    end
+  end
+  known.in_flight = fields(IN_FLIGHT, keys)
+  if rated then
+    known.rates = read_rates(users)
+  end
+  return known, terms, rated and users
+end
+
+-- Keeps a batch: all that was granted is one entry of the stream, "e" its epoch and "v" the version before it, then "prize
+-- slots claim" by id, each of the next version. Each claim by itself would cost four calls.
+local function keep(p, known, granted, entry, rated)
+  if #granted > 0 then
+    local before = string.format("%d", p.version - #granted)
+    local place = redis.call("XADD", INTAKE, "*", "e", p.epoch, "v", before, unpack(entry))
+    local users, queued, keys = {}, {}, {}
+    for i = 1, #granted do
+      local id, user, key = ARGV[granted[i]], ARGV[granted[i] + 1], ARGV[granted[i] + 2]
+      users[2 * i - 1], users[2 * i] = user, print_number(known.held[user])
+      queued[2 * i - 1], queued[2 * i] = id, place
+      if key ~= "" then
+        keys[#keys + 1], keys[#keys + 2] = key, id
+      end
+    end
+    set_fields(USERS, users)
+    set_fields(QUEUED, queued)
+    set_fields(IN_FLIGHT, keys)
+  end
+  if rated then
+    local counts = {}
+    for i, user in ipairs(rated) do
+      counts[2 * i - 1], counts[2 * i] = user, print_number(known.rates[user] or 0)
+    end
+    set_fields(RATES, counts)
+  end
+  write(p)
+end
+
+-- Who calls, the number of this call and whether it is sent again, the caller's last epoch and version, then claims of five
+-- arguments: id, user, key ("user key", or nothing), terms, entry. Gives epoch, version, what is free, and for each claim
+-- "prize slots" (each of these of the next version, up to the last) or the code of its rejection, with semicolons. A call that
+-- is sent again, because its answer was lost, gets the answer it had.
+function operations.claim(node, call, again, seen_epoch, seen_version)
   local p = pool()
   local before = p and redis.call("HGET", POOL, "answer:" .. node)
   if before then
@@ -387,29 +505,23 @@ function operations.claim(node, call, again, seen_epoch, seen_version, ...)
   if again == "1" and p.epoch ~= seen[1] then
     return false
   end
-  local args, answers = { ... }, {}
-  for at = 1, #args, 11 do
-    local id, user, quantity, limit, pass, now, play, client_seed, key, looked, entry = unpack(args, at, at + 10)
-    if play == "1" and not dealer then
-      dealer = read_dealer()
-    end
-    local code, slots, prize = claim(p, user, tonumber(quantity), tonumber(limit), pass, tonumber(now), play, client_seed,
-      key, looked)
-    if code then
-      answers[#answers + 1] = { code }
-    else
-      local list = table.concat(slots, ",")
-      local place = redis.call("XADD", INTAKE, "*", "c", entry, "e", p.epoch, "v", p.version, "s", list, "p", prize)
-      redis.call("HSET", QUEUED, id, place)
+  local known, terms, rated = read_batch(7)
+  local answers, granted, entry = {}, {}, {}
+  for at = 7, #ARGV, 5 do
+    local id, user, key, list = ARGV[at], ARGV[at + 1], ARGV[at + 2], ARGV[at + 3]
+    local code, given, units = claim(p, known, user, key, terms[list])
+    if given then
+      granted[#granted + 1] = at
+      entry[#entry + 1], entry[#entry + 2] = id, given .. " " .. ARGV[at + 4]
       if key ~= "" then
-        redis.call("HSET", IN_FLIGHT, user .. " " .. key, id)
+        known.in_flight[key] = id
       end
-      p.queued = p.queued + #slots
-      answers[#answers + 1] = { "", p.version, prize, list }
+      p.queued = p.queued + units
     end
+    answers[#answers + 1] = code or given
   end
-  write(p)
-  local answer = { p.epoch, p.version, free(p) + p.moving, answers }
+  keep(p, known, granted, entry, rated)
+  local answer = { p.epoch, p.version, free(p) + p.moving, table.concat(answers, ";") }
   redis.call("HSET", POOL, "answer:" .. node, cmsgpack.pack(call, answer))
   return answer
 end
@@ -457,33 +569,59 @@ function operations.pass(user, factor, stock, limit, now, expires)
   return { "", p.epoch, tostring(number), tonumber(expires) }
 end
 
--- Entries that the ledger has, of six arguments: entry id epoch units user key. They are deleted, each once.
-function operations.done(group, ...)
-  local p, args = pool(), { ... }
-  for at = 1, #args, 6 do
-    local place, id, epoch, units, user, key = unpack(args, at, at + 5)
+-- Entries that the ledger has: how many, each with its place, epoch and units; then their claims of two arguments, id and key
+-- ("user key", or nothing). They are deleted, each once.
+function operations.done(group, entries)
+  local p, first = pool(), 4 + 3 * tonumber(entries)
+  for at = 4, first - 1, 3 do
+    local place, epoch, units = ARGV[at], ARGV[at + 1], ARGV[at + 2]
     redis.call("XACK", INTAKE, group, place)
     if redis.call("XDEL", INTAKE, place) == 1 and p and p.epoch == tonumber(epoch) then
       p.queued = p.queued - tonumber(units)
     end
-    redis.call("HDEL", QUEUED, id)
-    local in_flight = user .. " " .. key
-    if key ~= "" and redis.call("HGET", IN_FLIGHT, in_flight) == id then
-      redis.call("HDEL", IN_FLIGHT, in_flight)
+  end
+  local ids, keys, over = {}, {}, {}
+  for at = first, #ARGV, 2 do
+    ids[#ids + 1] = ARGV[at]
+    if ARGV[at + 1] ~= "" then
+      keys[#keys + 1] = ARGV[at + 1]
     end
+  end
+  if #ids > 0 then
+    redis.call("HDEL", QUEUED, unpack(ids))
+  end
+  local in_flight = fields(IN_FLIGHT, keys)
+  for at = first, #ARGV, 2 do
+    if in_flight[ARGV[at + 1]] == ARGV[at] then
+      over[#over + 1] = ARGV[at + 1]
+    end
+  end
+  if #over > 0 then
+    redis.call("HDEL", IN_FLIGHT, unpack(over))
   end
   if p then
     redis.call("HSET", POOL, "queued", p.queued)
   end
-  return redis.call("XLEN", INTAKE)
+  return redis.call("HLEN", QUEUED)
+end
+
+-- A claim that something else has granted: its epoch, the version before it, its id and text as in an entry.
+function operations.append(epoch, before, id, text)
+  redis.call("HSET", QUEUED, id, redis.call("XADD", INTAKE, "*", "e", epoch, "v", before, id, text))
+  return redis.call("HLEN", QUEUED)
+end
+
+-- How many claims are not recorded.
+function operations.unrecorded()
+  return redis.call("HLEN", QUEUED)
 end
 
 -- Whether a claim with this key is on its way to the ledger.
-function operations.in_flight(user, key)
-  return redis.call("HEXISTS", IN_FLIGHT, user .. " " .. key)
+function operations.in_flight(key)
+  return redis.call("HEXISTS", IN_FLIGHT, key)
 end
 
--- The entry of a claim that is not recorded.
+-- The entry that has a claim that is not recorded.
 function operations.queued(id)
   local place = redis.call("HGET", QUEUED, id)
   return place and redis.call("XRANGE", INTAKE, place, place)

@@ -2,15 +2,49 @@
 
 use std::sync::Arc;
 
-use redis::streams::{StreamId, StreamRangeReply};
 use tidegate_core::{CampaignId, Claim, ClaimId, IdempotencyKey, UserId};
 
 use super::RedisGate;
-use super::encoding::{arg, shard_of};
+use super::encoding::{arg, shard_of, write_key};
 use crate::gate::GateError;
+use crate::intake::stream::Entries;
 
-/// Entries deleted by one call: a script must not take long.
-const DONE_AT_ONCE: usize = 500;
+/// Entries and claims deleted by one call: a script must not take long.
+const DONE_AT_ONCE: usize = 1000;
+
+/// Entries of a shard's stream that the ledger has, and their claims.
+#[derive(Debug, Default)]
+pub struct Done {
+    /// Place, epoch, units.
+    entries: Vec<(Vec<u8>, u32, u32)>,
+    /// Id, key.
+    claims: Vec<(Vec<u8>, Vec<u8>)>,
+}
+
+impl Done {
+    /// These, each with the entry it is of; an entry's are next to each other.
+    pub fn of(recorded: &[(Arc<str>, Arc<Claim>)]) -> Self {
+        let mut done = Self::default();
+        for of_one in recorded.chunk_by(|(one, _), (other, _)| one == other) {
+            let units = of_one.iter().map(|(_, claim)| claim.slots.units()).sum();
+            done.entry(&of_one[0].0, of_one[0].1.epoch, units);
+            for (_, claim) in of_one {
+                let mut key = Vec::new();
+                write_key(&mut key, claim.user, claim.key.as_ref());
+                done.claims.push((arg(claim.id.raw()), key));
+            }
+        }
+        done
+    }
+
+    pub fn entry(&mut self, place: &str, epoch: u32, units: u32) {
+        self.entries.push((place.into(), epoch, units));
+    }
+
+    pub fn claim(&mut self, id: &[u8], key: &[u8]) {
+        self.claims.push((id.into(), key.into()));
+    }
+}
 
 impl RedisGate {
     /// Units in claims that are not recorded yet.
@@ -20,18 +54,36 @@ impl RedisGate {
         Ok(all.iter().flatten().map(|shard| shard.queued).sum())
     }
 
+    /// Claims in a shard's stream.
+    pub async fn unrecorded(&self, campaign: CampaignId, shard: usize) -> Result<usize, GateError> {
+        Ok(self.call(campaign, shard, &[arg("unrecorded")]).await?)
+    }
+
+    /// Appends a claim that something else than this gate has granted; gives how many there are now.
+    pub async fn append(
+        &self,
+        campaign: CampaignId,
+        shard: usize,
+        claim: &Claim,
+        text: Vec<u8>,
+    ) -> Result<usize, GateError> {
+        let before = arg(claim.version.wrapping_sub(1).cast_signed());
+        let args = [arg("append"), arg(claim.epoch), before, arg(claim.id.raw()), text];
+        Ok(self.call(campaign, shard, &args).await?)
+    }
+
     /// A claim of this user that is not recorded yet.
     pub async fn queued(
         &self,
         campaign: CampaignId,
         user: UserId,
         id: ClaimId,
-    ) -> Result<Option<StreamId>, GateError> {
+    ) -> Result<Option<Claim>, GateError> {
         let Some(lines) = self.lines(campaign).await? else { return Ok(None) };
         let shard = shard_of(user, lines.shards.len());
-        let found: Option<StreamRangeReply> =
-            self.call(campaign, shard, &[arg("queued"), arg(id.raw())]).await?;
-        Ok(found.and_then(|found| found.ids.into_iter().next()))
+        let found: Option<Entries> = self.call(campaign, shard, &[arg("queued"), arg(id.raw())]).await?;
+        let mut claims = found.into_iter().flat_map(|entries| entries.0).flat_map(|entry| entry.claims().0);
+        Ok(claims.find(|claim| claim.id == id && claim.user == user))
     }
 
     /// Whether a claim with this key is on its way to the ledger.
@@ -43,27 +95,31 @@ impl RedisGate {
     ) -> Result<bool, GateError> {
         let Some(lines) = self.lines(campaign).await? else { return Ok(false) };
         let shard = shard_of(user, lines.shards.len());
-        Ok(self.call(campaign, shard, &[arg("in_flight"), arg(user.raw()), key.0.to_vec()]).await?)
+        let mut named = Vec::new();
+        write_key(&mut named, user, Some(key));
+        Ok(self.call(campaign, shard, &[arg("in_flight"), named]).await?)
     }
 
-    /// The ledger has these entries of a shard's stream: entry, claim. Gives how many are left.
+    /// The ledger has these entries of a shard's stream. Gives how many claims are left.
     pub async fn done(
         &self,
         campaign: CampaignId,
         shard: usize,
         group: &str,
-        entries: &[(String, Arc<Claim>)],
+        done: &Done,
     ) -> Result<usize, GateError> {
         let mut left = 0;
-        for some in entries.chunks(DONE_AT_ONCE) {
-            let mut args = vec![arg("done"), arg(group)];
-            for (entry, claim) in some {
-                let (id, user) = (arg(claim.id.raw()), arg(claim.user.raw()));
-                let key = claim.key.map(|key| key.0.to_vec()).unwrap_or_default();
-                args.extend([arg(entry), id, arg(claim.epoch), arg(claim.slots.units()), user, key]);
+        let (mut entries, mut claims) = (done.entries.chunks(DONE_AT_ONCE), done.claims.chunks(DONE_AT_ONCE));
+        loop {
+            let (entries, claims) = (entries.next(), claims.next());
+            if entries.is_none() && claims.is_none() {
+                return Ok(left);
             }
+            let (entries, claims) = (entries.unwrap_or_default(), claims.unwrap_or_default());
+            let mut args = vec![arg("done"), arg(group), arg(entries.len())];
+            args.extend(entries.iter().flat_map(|(at, epoch, units)| [at.clone(), arg(epoch), arg(units)]));
+            args.extend(claims.iter().flat_map(|(id, key)| [id.clone(), key.clone()]));
             left = self.call(campaign, shard, &args).await?;
         }
-        Ok(left)
     }
 }

@@ -1,35 +1,90 @@
 //! A rush: recording steps aside while many claims come in at once.
 //!
-//! Writing rows costs more than taking the claims they come from, and on a small machine both want the same cores. The
-//! journal is what keeps the claims, so rows can wait a little. What always holds: a rush holds recording up for `LONGEST` at
-//! most, not beyond half of the journal's room, and not while somebody waits for a row; then everything is recorded before
-//! the next one may.
+//! Writing rows costs as much as taking the claims they come from, and on a small machine both want the same cores. The
+//! journal is what keeps the claims, so rows can wait a little: it makes a burst half as fast again. What always holds: a rush
+//! holds recording up for `LONGEST` at most, not beyond half of the journal's room, and not while somebody waits for a row;
+//! then everything is recorded before the next one may.
 
 use std::time::{Duration, Instant};
 
+use super::super::Position;
 use super::Shared;
 
 const LONGEST: Duration = Duration::from_secs(2);
 const LOOK_EVERY: Duration = Duration::from_millis(10);
-/// Claims between two looks that make a rush: 5,000 a second.
-const RUSH: u64 = 50;
+/// Claims from one look to the next that make a rush: 5,000 a second.
+const CROWD: f64 = 50.0;
+
+/// What the recorder has seen of it.
+#[derive(Debug)]
+pub(super) struct Rush {
+    /// The newest claim at the last look, and when that was.
+    seen: (Position, Instant),
+    is_on: bool,
+    /// Since when recording has stepped aside, now and then, without having caught up.
+    aside_since: Option<Instant>,
+}
+
+impl Rush {
+    pub(super) fn new(end: Position) -> Self {
+        Self { seen: (end, Instant::now()), is_on: false, aside_since: None }
+    }
+
+    /// Everything is recorded.
+    pub(super) fn caught_up(&mut self) {
+        self.aside_since = None;
+    }
+
+    /// Whether recording had better wait.
+    fn holds(&mut self, end: Position, now: Instant) -> bool {
+        let (before, then) = self.seen;
+        let looks = now.duration_since(then).div_duration_f64(LOOK_EVERY);
+        if looks >= 1.0 {
+            // Far from what a float cannot count.
+            #[expect(clippy::cast_precision_loss, reason = "claims since the last look")]
+            let claims = (end - before) as f64;
+            self.is_on = claims >= CROWD * looks;
+            self.seen = (end, now);
+        }
+        self.is_on && now.duration_since(*self.aside_since.get_or_insert(now)) < LONGEST
+    }
+}
 
 /// Waits until it is over.
 pub(super) async fn pass(shared: &Shared) {
-    let until = Instant::now() + LONGEST;
-    let mut before = shared.backlog.lock().end();
     loop {
-        tokio::select! {
-            () = shared.hurry.notified() => return,
-            () = tokio::time::sleep(LOOK_EVERY) => {}
-        }
         let (end, is_half_full) = {
             let backlog = shared.backlog.lock();
             (backlog.end(), backlog.is_half_full())
         };
-        if end - before < RUSH || is_half_full || Instant::now() >= until {
+        if is_half_full || !shared.rush.lock().holds(end, Instant::now()) {
             return;
         }
-        before = end;
+        tokio::select! {
+            () = shared.hurry.notified() => return,
+            () = tokio::time::sleep(LOOK_EVERY) => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_crowd_holds_recording_up_for_a_while_and_then_not_until_it_has_caught_up() {
+        let start = Instant::now();
+        let at = |ms: u64| start + Duration::from_millis(ms);
+        let mut rush = Rush { seen: (0, start), is_on: false, aside_since: None };
+        assert!(!rush.holds(10, at(5)), "too early to tell");
+        assert!(!rush.holds(49, at(10)), "a few");
+        assert!(rush.holds(150, at(20)), "a crowd");
+        assert!(rush.holds(150, at(25)), "it is one until the next look");
+        assert!(!rush.holds(151, at(40)), "gone");
+        assert!(rush.holds(10_000, at(1000)));
+        assert!(!rush.holds(30_000, at(2020)), "long enough");
+        assert!(!rush.holds(40_000, at(2100)), "not again before everything is recorded");
+        rush.caught_up();
+        assert!(rush.holds(50_000, at(2200)));
     }
 }

@@ -27,6 +27,10 @@ const MIGRATES: i64 = 0x7469_6465_6d69_6772;
 pub(super) const WRITES_EVENTS: i64 = 0x7469_6465_6576_6e74;
 /// Claims recorded in one transaction.
 const MAX_RECORDED: usize = 4096;
+/// Recording asks for a few rows of large tables, by their keys. A statement that was planned while they were small would read
+/// them whole for ever after: that was nine tenths of PostgreSQL's time.
+const BY_INDEX: &str =
+    "SET enable_seqscan = off; SET enable_hashjoin = off; SET enable_mergejoin = off; SET jit = off";
 /// How long a query and a change may take, waiting for their turn included.
 const READ_WITHIN: Duration = Duration::from_secs(8);
 const WRITE_WITHIN: Duration = Duration::from_secs(15);
@@ -67,12 +71,12 @@ impl Postgres {
     pub(super) fn start(options: PostgresOptions, observer: Arc<dyn Observer>) -> Result<Self, LedgerError> {
         let (readers, writers) = (options.readers.max(1), options.writers.max(1));
         let options = Arc::new(crew::Target::parse(&options.url)?);
-        let crew = |name, size| Crew::start(name, size, &options, &observer);
+        let crew = |name, size, settings| Crew::start(name, size, settings, &options, &observer);
         Ok(Self {
-            readers: crew("read", readers)?,
-            scanners: crew("scan", 1)?,
-            writers: crew("write", writers)?,
-            recorder: crew("record", 1)?,
+            readers: crew("read", readers, "")?,
+            scanners: crew("scan", 1, "")?,
+            writers: crew("write", writers, "")?,
+            recorder: crew("record", 1, BY_INDEX)?,
             recordings: Arc::default(),
         })
     }
@@ -198,6 +202,16 @@ fn transaction<T>(
     Ok(done)
 }
 
+/// Records these as what they nearly always are: new. If a constraint knows better, everything is looked at.
+fn record_batch(seat: &mut Seat, claims: &[Arc<Claim>], now: Moment) -> Result<Vec<Recorded>, LedgerError> {
+    let all = |tx: &Connection| record::record(tx, None, claims, now);
+    let new = |tx: &Connection| record::record_new(tx, claims, now)?.map_or_else(|| all(tx), Ok);
+    match transaction(seat, claims.len(), new) {
+        Err(LedgerError::Unexpected(_)) => transaction(seat, claims.len(), all),
+        recorded => recorded,
+    }
+}
+
 /// Records what waits, together; if that fails, one after the other, so that each hears of its own failure.
 fn record_waiting(seat: &mut Seat, waiting: &Mutex<VecDeque<Recording>>) {
     let mut taken: Vec<Recording> = Vec::new();
@@ -214,7 +228,7 @@ fn record_waiting(seat: &mut Seat, waiting: &Mutex<VecDeque<Recording>>) {
     }
     let Some(now) = taken.iter().map(|recording| recording.now).max() else { return };
     let all: Vec<Arc<Claim>> = taken.iter().flat_map(|recording| recording.claims.iter().cloned()).collect();
-    match transaction(seat, all.len(), |tx| record::record(tx, None, &all, now)) {
+    match record_batch(seat, &all, now) {
         Ok(outcomes) => {
             let mut outcomes = outcomes.into_iter();
             for recording in taken {
@@ -225,8 +239,7 @@ fn record_waiting(seat: &mut Seat, waiting: &Mutex<VecDeque<Recording>>) {
         }
         Err(LedgerError::Unexpected(_)) if taken.len() > 1 => {
             for Recording { claims, now, answer } in taken {
-                let _ =
-                    answer.send(transaction(seat, claims.len(), |tx| record::record(tx, None, &claims, now)));
+                let _ = answer.send(record_batch(seat, &claims, now));
             }
         }
         Err(error) => {

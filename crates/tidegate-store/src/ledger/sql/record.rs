@@ -48,6 +48,28 @@ pub(super) fn record(
     Ok(outcomes)
 }
 
+/// Records orders on the understanding that nothing in the ledger speaks against them: three queries less. `None` where
+/// something does as far as can be seen, and nothing is written; what cannot be seen here the constraints refuse, and then all
+/// of it is to be undone. Either way `record` looks at everything.
+pub(super) fn record_new(
+    tx: &Connection,
+    claims: &[Arc<Claim>],
+    now: Moment,
+) -> engine::Result<Option<Vec<Recorded>>> {
+    if claims.iter().any(|claim| matches!(claim.granted, Granted::Play { .. })) {
+        return Ok(None);
+    }
+    let mut known = Known::assume_new(tx, claims)?;
+    let mut written = Written::default();
+    for claim in claims {
+        if decide(&mut known, &mut written, claim)? != Recorded::Order {
+            return Ok(None);
+        }
+    }
+    written.write(tx, &known, now)?;
+    Ok(Some(vec![Recorded::Order; claims.len()]))
+}
+
 /// What became of those of these claims that are recorded.
 pub(super) fn outcomes_of(
     connection: &Connection,

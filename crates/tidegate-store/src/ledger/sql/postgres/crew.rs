@@ -48,7 +48,7 @@ impl Target {
         Ok(Self(config))
     }
 
-    fn connect(&self) -> engine::Result<Connection> {
+    fn connect(&self, settings: &str) -> engine::Result<Connection> {
         let connection = Connection::postgres(self.0.connect(postgres::NoTls)?);
         let version = "SELECT CAST(current_setting('server_version_num') AS BIGINT) AS version";
         let version: i64 = connection.query_row(version, params![], |row| row.get("version"))?;
@@ -62,6 +62,7 @@ impl Target {
             // 201 means on disk.
             connection.execute_batch("SET synchronous_commit = on")?;
         }
+        connection.execute_batch(settings)?;
         Ok(connection)
     }
 }
@@ -88,6 +89,7 @@ impl Crew {
     pub(super) fn start(
         name: &'static str,
         size: usize,
+        settings: &'static str,
         target: &Arc<Target>,
         observer: &Arc<dyn Observer>,
     ) -> Result<Self, LedgerError> {
@@ -95,6 +97,7 @@ impl Crew {
         for _ in 0..size {
             let mut seat = Seat {
                 target: target.clone(),
+                settings,
                 observer: observer.clone(),
                 connection: None,
                 used: Instant::now(),
@@ -181,6 +184,8 @@ impl Shared {
 /// One thread's connection.
 pub(super) struct Seat {
     target: Arc<Target>,
+    /// What each of its connections begins with.
+    settings: &'static str,
     observer: Arc<dyn Observer>,
     connection: Option<Connection>,
     used: Instant,
@@ -205,7 +210,7 @@ impl Seat {
         {
             return Err(error.clone());
         }
-        match self.target.connect() {
+        match self.target.connect(self.settings) {
             Ok(connection) => {
                 (self.connection, self.failed) = (Some(connection), None);
                 Ok(())

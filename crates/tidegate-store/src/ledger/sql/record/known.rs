@@ -43,6 +43,25 @@ fn is_play(claim: &Claim) -> bool {
 impl Known {
     /// Reads it, with the campaigns locked against everybody else.
     pub(super) fn read(tx: &Connection, claims: &[Arc<Claim>]) -> engine::Result<Self> {
+        let mut known = Self::open(tx, claims)?;
+        let (plays, orders): (Vec<_>, Vec<_>) = claims.iter().partition(|claim| is_play(claim));
+        known.read_claims(tx, &orders, KNOWN_ORDERS, ORDER_KEYS, false)?;
+        known.read_claims(tx, &plays, KNOWN_PLAYS, PLAY_KEYS, true)?;
+        known.read_held(tx, claims)?;
+        known.read_units(tx, claims)?;
+        Ok(known)
+    }
+
+    /// What there is to know if these claims, their keys and their slots are all new to the ledger. Its constraints say so if
+    /// they are not.
+    pub(super) fn assume_new(tx: &Connection, claims: &[Arc<Claim>]) -> engine::Result<Self> {
+        let mut known = Self::open(tx, claims)?;
+        known.read_units(tx, claims)?;
+        Ok(known)
+    }
+
+    /// The campaigns, locked.
+    fn open(tx: &Connection, claims: &[Arc<Claim>]) -> engine::Result<Self> {
         let mut known = Self::default();
         let mut campaigns: Vec<CampaignId> = claims.iter().map(|claim| claim.campaign).collect();
         campaigns.sort_unstable();
@@ -53,10 +72,6 @@ impl Known {
                 known.books.insert(campaign, book);
             }
         }
-        let (plays, orders): (Vec<_>, Vec<_>) = claims.iter().partition(|claim| is_play(claim));
-        known.read_claims(tx, &orders, KNOWN_ORDERS, ORDER_KEYS, false)?;
-        known.read_claims(tx, &plays, KNOWN_PLAYS, PLAY_KEYS, true)?;
-        known.read_stock(tx, claims)?;
         Ok(known)
     }
 
@@ -78,7 +93,7 @@ impl Known {
         Ok(())
     }
 
-    fn read_stock(&mut self, tx: &Connection, claims: &[Arc<Claim>]) -> engine::Result<()> {
+    fn read_held(&mut self, tx: &Connection, claims: &[Arc<Claim>]) -> engine::Result<()> {
         let slots =
             claims.iter().flat_map(|claim| claim.slots.iter().map(move |slot| (claim.campaign, slot)));
         let rows: Vec<Values<'_>> =
@@ -90,6 +105,10 @@ impl Known {
             HELD,
             held,
         )?);
+        Ok(())
+    }
+
+    fn read_units(&mut self, tx: &Connection, claims: &[Arc<Claim>]) -> engine::Result<()> {
         let rows: Vec<Values<'_>> =
             claims.iter().map(|claim| row![sql(claim.campaign.raw()), sql(claim.user.raw())]).collect();
         let units = |row: &Row<'_>| {

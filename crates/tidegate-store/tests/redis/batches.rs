@@ -1,0 +1,153 @@
+//! Claims that are decided in one call: as if one came after the other, kept in one entry, recorded one by one if need be.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use tidegate_core::{Claim, ClaimRequest, IdempotencyKey, Rejection};
+use tidegate_store::conformance::gate::seed;
+use tidegate_store::conformance::{CAMPAIGN, request, user};
+use tidegate_store::gate::Gate;
+use tidegate_store::gate::redis::{Asked, RedisGate, Undecided};
+use tidegate_store::intake::Intake;
+use tidegate_store::intake::stream::{StreamIntake, StreamOptions};
+use tidegate_store::redis_link::Link;
+
+use tidegate_servers::redis as servers;
+
+const ONCE: Asked = Asked { looked: false, per_s: 0 };
+
+fn keyed(order: u64, buyer: u64, limit: u32, key: u8) -> ClaimRequest {
+    ClaimRequest { key: Some(IdempotencyKey([key; 16])), ..request(order, buyer, 1, limit) }
+}
+
+async fn gate(server: &servers::Redis, stock: u32) -> Arc<RedisGate> {
+    let gate = RedisGate::new(Link::open(&server.url()).await.unwrap(), "", "one");
+    gate.install(CAMPAIGN, seed(stock)).await.unwrap();
+    Arc::new(gate)
+}
+
+/// On one thread these all wait before the first is sent, so they go together.
+async fn together(gate: &RedisGate, requests: Vec<ClaimRequest>) -> Vec<Result<Claim, Undecided>> {
+    join_all(requests.into_iter().map(|request| gate.decide(request, ONCE))).await
+}
+
+fn told(outcomes: &[Result<Claim, Undecided>]) -> Vec<String> {
+    let tell = |outcome: &Result<Claim, Undecided>| match outcome {
+        Ok(claim) => format!("{}@{}", claim.slots, claim.version),
+        Err(Undecided::Refused(rejection)) => rejection.code().to_owned(),
+        Err(other) => format!("{other:?}"),
+    };
+    outcomes.iter().map(tell).collect()
+}
+
+fn reader(gate: &Arc<RedisGate>, consumer: &str, dead_after: Duration) -> StreamIntake {
+    let options = StreamOptions {
+        campaign: CAMPAIGN,
+        shard: 0,
+        consumer: consumer.into(),
+        dead_after,
+        in_order: false,
+        appended: Arc::default(),
+        rush: None,
+    };
+    StreamIntake::new(gate.clone(), options, 0)
+}
+
+fn ids(claims: &[Arc<Claim>]) -> Vec<u64> {
+    claims.iter().map(|claim| claim.id.raw()).collect()
+}
+
+#[tokio::test]
+async fn claims_in_one_call_are_decided_one_after_the_other() {
+    let server = servers::Redis::start(&[]);
+    let gate = gate(&server, 3).await;
+    let asked = vec![
+        keyed(1, 1, 1, 7),
+        keyed(2, 1, 1, 7),
+        request(3, 1, 1, 1),
+        keyed(4, 2, 2, 7),
+        keyed(5, 2, 2, 8),
+        request(6, 3, 2, 2),
+        request(7, 3, 1, 2),
+        request(8, 4, 1, 2),
+    ];
+    let outcomes = together(&gate, asked).await;
+    let expected = ["1@1", "InFlight", "limit_reached", "2@2", "Look", "sold_out", "3@3", "sold_out"];
+    assert_eq!(told(&outcomes), expected);
+    assert_eq!(server.cli(&["xlen", &gate.intake_key(CAMPAIGN, 0)]).trim(), "1", "they went together");
+    assert_eq!(gate.units_of(CAMPAIGN, user(4)).await.unwrap(), None, "who was refused left no trace");
+    // A retry of what is in flight is known on any node, and until it is recorded.
+    assert!(gate.is_in_flight(CAMPAIGN, user(1), &IdempotencyKey([7; 16])).await.unwrap());
+    assert_eq!(gate.queued(CAMPAIGN, user(2), outcomes[3].as_ref().unwrap().id).await.unwrap().as_ref(), {
+        outcomes[3].as_ref().ok()
+    });
+    let intake = reader(&gate, "one", Duration::from_secs(10));
+    let granted: Vec<_> = outcomes.into_iter().filter_map(|outcome| outcome.ok().map(Arc::new)).collect();
+    assert_eq!(intake.next(10).await, (1, granted), "as they were granted, in their order");
+    intake.recorded(3).await;
+    assert_eq!((gate.queued_units(CAMPAIGN).await.unwrap(), intake.depth()), (0, 0));
+    assert!(!gate.is_in_flight(CAMPAIGN, user(1), &IdempotencyKey([7; 16])).await.unwrap());
+}
+
+#[tokio::test]
+async fn an_entry_is_kept_until_the_last_of_its_claims_is_recorded() {
+    let server = servers::Redis::start(&[]);
+    let gate = gate(&server, 9).await;
+    together(&gate, (1..=5).map(|id| request(id, id, 1, 1)).collect()).await;
+    let first = reader(&gate, "first", Duration::ZERO);
+    assert_eq!(ids(&first.next(2).await.1), [1, 2]);
+    first.recorded(2).await;
+    assert_eq!(server.cli(&["xlen", &gate.intake_key(CAMPAIGN, 0)]).trim(), "1");
+    drop(first);
+    // Whoever takes over gets all of it again; the ledger knows what it has.
+    let second = reader(&gate, "second", Duration::ZERO);
+    assert_eq!(ids(&second.next(10).await.1), [1, 2, 3, 4, 5]);
+    second.recorded(3).await;
+    assert_eq!(ids(&second.next(10).await.1), [4, 5]);
+    second.recorded(5).await;
+    assert_eq!(server.cli(&["xlen", &gate.intake_key(CAMPAIGN, 0)]).trim(), "0");
+    assert_eq!((gate.queued_units(CAMPAIGN).await.unwrap(), second.depth()), (0, 0));
+}
+
+#[tokio::test]
+async fn a_claim_that_cannot_be_read_does_not_take_its_neighbours_along() {
+    let server = servers::Redis::start(&[]);
+    let gate = gate(&server, 9).await;
+    let key = gate.intake_key(CAMPAIGN, 0);
+    server.cli(&["xadd", &key, "*", "e", "1", "v", "0", "7", "0 1 nonsense"]);
+    together(&gate, vec![request(1, 1, 1, 1), request(2, 2, 1, 1)]).await;
+    let intake = reader(&gate, "one", Duration::from_secs(10));
+    assert_eq!(ids(&intake.next(10).await.1), [1, 2]);
+    assert!(intake.met_poison());
+    intake.recorded(2).await;
+    let lengths = [&key, &format!("{key}:dead")].map(|key| server.cli(&["xlen", key]).trim().to_owned());
+    assert_eq!(lengths, ["0", "1"]);
+}
+
+/// However many nodes somebody asks, and whatever they hear.
+#[tokio::test]
+async fn a_buyer_asks_all_nodes_together_no_faster_than_allowed() {
+    let server = servers::Redis::start(&[]);
+    let one = gate(&server, 100).await;
+    let two = RedisGate::new(Link::open(&server.url()).await.unwrap(), "", "two");
+    let often = Asked { looked: false, per_s: 2 };
+    let mut refused = 0;
+    for turn in 0..20 {
+        let gate = if turn % 2 == 0 { &*one } else { &two };
+        // The first is granted, the others are over the limit, until they are too many.
+        match gate.decide(request(turn, 1, 1, 1), often).await {
+            Ok(_) => assert_eq!(turn, 0),
+            Err(Undecided::TooOften) => refused += 1,
+            Err(other) => assert!(matches!(other, Undecided::Refused(Rejection::LimitReached)), "{other:?}"),
+        }
+        assert!(
+            gate.decide(request(100 + turn, 100 + turn, 1, 1), often).await.is_ok(),
+            "others are not counted along"
+        );
+    }
+    assert!(refused >= 14, "at most two a second, of which there may have been three: {refused}");
+    tokio::time::sleep(Duration::from_millis(1100)).await;
+    let later = two.decide(request(99, 1, 1, 1), often).await;
+    assert!(matches!(later, Err(Undecided::Refused(Rejection::LimitReached))), "counted anew: {later:?}");
+}
