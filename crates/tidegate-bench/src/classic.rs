@@ -28,16 +28,23 @@ struct Site {
     script: String,
 }
 
+/// What the benchmark makes before a run.
+#[derive(Deserialize)]
+pub(crate) struct NewSale {
+    pub(crate) id: i64,
+    pub(crate) stock: i32,
+}
+
 #[derive(Deserialize)]
 pub(crate) struct Asked {
-    pub(crate) quantity: u32,
+    pub(crate) quantity: i32,
 }
 
 #[derive(Serialize)]
 pub(crate) struct Order {
     pub(crate) id: String,
     pub(crate) sale_id: String,
-    pub(crate) quantity: u32,
+    pub(crate) quantity: i32,
     pub(crate) state: &'static str,
 }
 
@@ -45,8 +52,8 @@ pub(crate) struct Order {
 pub(crate) async fn serve(redis: &str) -> anyhow::Result<()> {
     let mut redis = ConnectionManager::new(redis::Client::open(redis)?).await?;
     let script: String = redis::cmd("SCRIPT").arg("LOAD").arg(SCRIPT).query_async(&mut redis).await?;
-    let router = Router::new().route("/v1/sales/{id}/orders", post(order)).with_state(Site { redis, script });
-    listen(router).await
+    let router = Router::new().route("/sales", post(new_sale)).route("/v1/sales/{id}/orders", post(order));
+    listen(router.with_state(Site { redis, script })).await
 }
 
 /// Answers on a free port.
@@ -63,23 +70,35 @@ pub(crate) fn buyer(headers: &HeaderMap) -> Option<&str> {
     headers.get(header::AUTHORIZATION)?.to_str().ok()?.strip_prefix("Bearer ")
 }
 
+async fn new_sale(State(mut site): State<Site>, Json(sale): Json<NewSale>) -> Response {
+    let mut call = redis::cmd("SET");
+    call.arg(key(sale.id, "stock")).arg(sale.stock);
+    match call.query_async::<()>(&mut site.redis).await {
+        Ok(()) => StatusCode::CREATED.into_response(),
+        Err(error) => (StatusCode::SERVICE_UNAVAILABLE, error.to_string()).into_response(),
+    }
+}
+
+fn key(sale: i64, what: &str) -> String {
+    format!("sale:{{{sale}}}:{what}")
+}
+
 async fn order(
     State(mut site): State<Site>,
-    Path(sale): Path<String>,
+    Path(sale): Path<i64>,
     headers: HeaderMap,
     Json(asked): Json<Asked>,
 ) -> Response {
     let Some(user) = buyer(&headers) else { return StatusCode::UNAUTHORIZED.into_response() };
     let mut call = redis::cmd("EVALSHA");
     call.arg(&site.script).arg(3);
-    for key in ["stock", "buyers", "orders"] {
-        call.arg(format!("sale:{{{sale}}}:{key}"));
-    }
+    call.arg(key(sale, "stock")).arg(key(sale, "buyers")).arg(key(sale, "orders"));
     let taken: redis::RedisResult<Option<String>> =
         call.arg(user).arg(asked.quantity).query_async(&mut site.redis).await;
     match taken {
         Ok(Some(id)) => {
-            let order = Order { id, sale_id: sale, quantity: asked.quantity, state: "awaiting_payment" };
+            let sale_id = sale.to_string();
+            let order = Order { id, sale_id, quantity: asked.quantity, state: "awaiting_payment" };
             (StatusCode::CREATED, Json(order)).into_response()
         }
         Ok(None) => (StatusCode::CONFLICT, "sold out, or one too many").into_response(),

@@ -12,8 +12,8 @@ use crate::crowd::Crowd;
 use crate::requests::Requests;
 
 /// When nothing at all is answered for so long, something is broken.
-const PATIENCE: Duration = Duration::from_secs(20);
-const LONGEST_US: u64 = 60_000_000;
+pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+pub(crate) const LONGEST_US: u64 = 60_000_000;
 
 /// What is sent, and what should come back.
 #[derive(Clone, Debug)]
@@ -63,6 +63,6 @@ pub(crate) fn closed(load: &Load) -> anyhow::Result<Told> {
     Ok(Told { elapsed: started.elapsed(), latency })
 }
 
-fn micros(took: Duration) -> u64 {
+pub(crate) fn micros(took: Duration) -> u64 {
     u64::try_from(took.as_micros()).unwrap_or(LONGEST_US).max(1)
 }

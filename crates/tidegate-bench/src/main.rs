@@ -9,14 +9,19 @@ mod clock;
 mod crowd;
 mod figures;
 mod generator;
+mod machine;
+mod open_loop;
 mod operator;
+mod overload;
 mod plan;
 mod process;
 mod report;
 mod requests;
 mod rounds;
+mod row_lock;
 mod servers;
 mod tidegate;
+mod verdict;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -25,6 +30,7 @@ use anyhow::{Context, ensure};
 use clap::{Args, Parser, Subcommand};
 
 use self::plan::{CANDIDATES, Candidate};
+use self::report::Report;
 use self::servers::Servers;
 
 /// What our program has, too.
@@ -52,6 +58,9 @@ struct MeasureArgs {
     /// The server's program [default: the one beside this].
     #[arg(long, value_name = "PATH")]
     server: Option<PathBuf>,
+    /// Where the figures are written, as JSON.
+    #[arg(long, value_name = "FILE", default_value = "target/bench.json")]
+    out: PathBuf,
 }
 
 /// The servers that this program can be, for itself.
@@ -61,38 +70,49 @@ enum Command {
     Canned,
     #[command(hide = true)]
     Classic { redis: String },
+    #[command(hide = true)]
+    RowLock { database: String, connections: usize },
 }
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
     let done = match cli.command {
-        None => measure(&cli.measure),
+        None => return measured(&cli.measure),
         Some(Command::Canned) => canned::serve(),
         Some(Command::Classic { redis }) => serve(classic::serve(&redis)),
+        Some(Command::RowLock { database, connections }) => serve(row_lock::serve(&database, connections)),
     };
-    match done {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("tidegate-bench: {error:#}");
-            ExitCode::from(2)
-        }
-    }
+    done.map_or_else(failed, |()| ExitCode::SUCCESS)
+}
+
+/// 1: a figure is not reached. 2: something did not work.
+fn measured(args: &MeasureArgs) -> ExitCode {
+    measure(args).map_or_else(failed, |reached| ExitCode::from(u8::from(!reached)))
+}
+
+fn failed(error: anyhow::Error) -> ExitCode {
+    eprintln!("tidegate-bench: {error:#}");
+    ExitCode::from(2)
 }
 
 fn serve(server: impl Future<Output = anyhow::Result<()>>) -> anyhow::Result<()> {
     tokio::runtime::Builder::new_multi_thread().enable_all().build()?.block_on(server)
 }
 
-fn measure(args: &MeasureArgs) -> anyhow::Result<()> {
+/// Whether everything that was measured reaches its bound.
+fn measure(args: &MeasureArgs) -> anyhow::Result<bool> {
     let candidates = chosen(&args.only)?;
     let beside = std::env::current_exe()?.with_file_name("tidegate");
     let program = args.server.clone().unwrap_or(beside);
     ensure!(program.exists(), "{} is missing: cargo build --release -p tidegate", program.display());
-    let program = program.canonicalize()?;
-    let mut servers = Servers::new(program);
+    let mut servers = Servers::new(program.canonicalize()?);
     let runs = rounds::run(&mut servers, &candidates, args.rounds)?;
-    report::print(&runs, &candidates);
-    Ok(())
+    drop(servers);
+    let report = Report { rounds: args.rounds, runs, ..Report::default() };
+    let reached = report.print();
+    std::fs::write(&args.out, serde_json::to_string_pretty(&report.json())? + "\n")
+        .with_context(|| format!("writing {}", args.out.display()))?;
+    Ok(reached)
 }
 
 fn chosen(only: &[String]) -> anyhow::Result<Vec<Candidate>> {

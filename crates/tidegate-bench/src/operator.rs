@@ -63,9 +63,9 @@ impl Operator {
         self.publish("sales", self.make("sales", &sale)?)
     }
 
-    /// A draw that runs: one play for everybody, one in ten wins something.
+    /// A draw that runs: one play for everybody, one in a hundred wins something.
     pub(crate) fn draw(self, seats: usize) -> anyhow::Result<String> {
-        let prize = json!({"name": "Lantern", "kind": "text", "content": "It is yours.", "odds": 100_000_000,
+        let prize = json!({"name": "Lantern", "kind": "text", "content": "It is yours.", "odds": 10_000_000,
                            "stock": seats, "grant": "instant"});
         let draw = json!({
             "name": "Lanterns", "seats": seats, "starts_at": from_now(-5), "ends_at": from_now(DAY), "plays_per_user": 1,
@@ -77,6 +77,14 @@ impl Operator {
     fn publish(self, noun: &str, id: String) -> anyhow::Result<String> {
         self.ask(200, &format!("POST /v1/admin/{noun}/{id}/publish"), &Value::Null)?;
         Ok(id)
+    }
+
+    /// A sale of a server that is not ours.
+    pub(crate) fn rival_sale(self, id: usize, stock: usize) -> anyhow::Result<()> {
+        let sale = json!({"id": id, "stock": stock}).to_string();
+        let (status, said) = self.call(KEY, "POST /sales", &sale)?;
+        ensure!(status == 201, "a sale was answered {status}: {said}");
+        Ok(())
     }
 
     /// Somebody orders a unit.

@@ -4,11 +4,12 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 
 use crate::figures::{Run, float};
 use crate::generator::{Load, Told, closed};
-use crate::plan::Candidate;
+use crate::overload;
+use crate::plan::{Candidate, EMBEDDED, OVERLOAD};
 use crate::servers::Servers;
 
 /// Between two runs.
@@ -22,7 +23,9 @@ pub(crate) type Runs = BTreeMap<&'static str, Vec<Run>>;
 pub(crate) fn run(servers: &mut Servers, candidates: &[Candidate], rounds: usize) -> anyhow::Result<Runs> {
     for candidate in candidates {
         servers.start(candidate.at)?;
-        measure(servers, &Candidate { count: candidate.count / WARM_UP, ..*candidate })?;
+        if candidate.name != OVERLOAD {
+            measure(servers, &Candidate { count: candidate.count / WARM_UP, ..*candidate })?;
+        }
     }
     let mut runs = Runs::new();
     for round in 0..rounds {
@@ -30,9 +33,20 @@ pub(crate) fn run(servers: &mut Servers, candidates: &[Candidate], rounds: usize
         if round % 2 == 1 {
             order.reverse();
         }
+        // Last, since it is measured by what another took.
+        order.sort_by_key(|candidate| candidate.name == OVERLOAD);
         for candidate in order {
-            let run = measure(servers, candidate)?;
-            eprintln!("round {} {:<12} {:>9.0}/s", round + 1, candidate.name, run.rate);
+            let capacity = runs.get(EMBEDDED).and_then(|taken| taken.last()).map(|run| run.rate);
+            let run = match capacity {
+                Some(capacity) if candidate.name == OVERLOAD => {
+                    overload::measure(servers, candidate, capacity)?
+                }
+                None if candidate.name == OVERLOAD => {
+                    bail!("{OVERLOAD} needs {EMBEDDED}, to know how much is too much")
+                }
+                _ => measure(servers, candidate)?,
+            };
+            eprintln!("round {} {:<22} {:>9.0}/s", round + 1, candidate.name, run.rate);
             runs.entry(candidate.name).or_default().push(run);
         }
     }
@@ -47,6 +61,7 @@ fn measured(servers: &mut Servers, candidate: &Candidate) -> anyhow::Result<Run>
     let &Candidate { at, ask, connections, count, expect, .. } = candidate;
     let requests = servers.requests(at, ask, count)?;
     let load = Load { to: servers.address(at)?, connections, requests, count, expect };
+    servers.quiet(at)?;
     std::thread::sleep(REST);
     let (cpu, behind) = servers.cpu(at)?;
     let told = closed(&load)?;

@@ -3,13 +3,14 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::Context;
-use tidegate_servers::Redis;
+use tidegate_servers::{Postgres, Redis};
 
+use crate::operator::Operator;
 use crate::plan::{Ask, At};
-use crate::process::{Program, cpu};
+use crate::process::{Program, cpu, cpu_of_family};
 use crate::requests::{ORDER, Requests, made_up_tokens};
 use crate::tidegate::Tidegate;
 
@@ -17,6 +18,15 @@ use crate::tidegate::Tidegate;
 /// helps whoever uses it.
 const REDIS: [&str; 6] =
     ["--appendonly", "yes", "--appendfsync", "everysec", "--auto-aof-rewrite-percentage", "0"];
+/// Connections of the way with the row lock: of 2, 3, 4, 8, 16 and 32 this serves it best on two cores. More only wait for
+/// the same row.
+const LINKS: &str = "2";
+const AT_ONCE: (&str, &str) = ("TIDEGATE__SALES__ANSWER_WITHIN_MS", "0");
+const ONE_BY_ONE: (&str, &str) = ("TIDEGATE__CLUSTER__BATCHES", "false");
+/// A server that does nothing uses less than this of so much time.
+const QUIET: Duration = Duration::from_millis(10);
+const LOOK: Duration = Duration::from_millis(100);
+const QUIET_WITHIN: Duration = Duration::from_secs(10);
 
 /// A server that is not ours.
 #[derive(Debug)]
@@ -35,13 +45,15 @@ enum Server {
 #[derive(Debug)]
 pub(crate) struct Servers {
     program: PathBuf,
+    /// Gone after those that use it.
     running: BTreeMap<At, Server>,
+    postgres: Option<Postgres>,
 }
 
 impl Servers {
     /// None yet; `program` is ours.
     pub(crate) fn new(program: PathBuf) -> Self {
-        Self { program, running: BTreeMap::new() }
+        Self { program, running: BTreeMap::new(), postgres: None }
     }
 
     pub(crate) fn start(&mut self, at: At) -> anyhow::Result<()> {
@@ -52,68 +64,106 @@ impl Servers {
         Ok(())
     }
 
-    fn launch(&self, at: At) -> anyhow::Result<Server> {
+    fn launch(&mut self, at: At) -> anyhow::Result<Server> {
         let rival = |program, redis| Server::Rival(Rival { program, redis, sales: 0 });
         Ok(match at {
             At::Generator => rival(Program::ours(&["canned"])?, None),
-            At::Embedded => Server::Ours(Box::new(Tidegate::embedded(&self.program)?)),
             At::Classic => {
                 let redis = Redis::start(&REDIS);
                 rival(Program::ours(&["classic", &redis.url()])?, Some(redis))
             }
+            At::RowLock => rival(Program::ours(&["row-lock", &self.database("row_lock"), LINKS])?, None),
+            At::Embedded => Server::Ours(Box::new(Tidegate::embedded(&self.program)?)),
+            At::Cluster201 => self.node("cluster_201", &[])?,
+            At::Cluster202 => self.node("cluster_202", &[AT_ONCE])?,
+            At::OneByOne => self.node("one_by_one", &[AT_ONCE, ONE_BY_ONE])?,
         })
+    }
+
+    fn node(&mut self, database: &str, more: &[(&str, &str)]) -> anyhow::Result<Server> {
+        let database = self.database(database);
+        let node = Tidegate::node(&self.program, &database, Redis::start(&REDIS), more)?;
+        Ok(Server::Ours(Box::new(node)))
+    }
+
+    /// An empty database on the one server, which waits for its disk with every commit, as it does by default.
+    fn database(&mut self, name: &str) -> String {
+        self.postgres.get_or_insert_with(|| Postgres::start_with("")).create(name)
     }
 
     fn server(&mut self, at: At) -> anyhow::Result<&mut Server> {
         self.running.get_mut(&at).with_context(|| format!("{at:?} was not started"))
     }
 
-    pub(crate) fn address(&mut self, at: At) -> anyhow::Result<SocketAddr> {
+    fn program(&mut self, at: At) -> anyhow::Result<&Program> {
         Ok(match self.server(at)? {
-            Server::Ours(ours) => ours.program().address,
-            Server::Rival(rival) => rival.program.address,
+            Server::Ours(ours) => ours.program(),
+            Server::Rival(rival) => &rival.program,
         })
+    }
+
+    pub(crate) fn address(&mut self, at: At) -> anyhow::Result<SocketAddr> {
+        Ok(self.program(at)?.address)
     }
 
     /// What a run sends; what it needs on the server is made.
     pub(crate) fn requests(&mut self, at: At, ask: Ask, count: usize) -> anyhow::Result<Requests> {
         match self.server(at)? {
             Server::Ours(ours) => ours.requests(ask, count),
-            Server::Rival(rival) => Ok(rival.requests(ask, count)),
+            Server::Rival(rival) => rival.requests(ask, count),
         }
     }
 
     /// Processor time so far: of the server, and of what is behind it.
     pub(crate) fn cpu(&mut self, at: At) -> anyhow::Result<(Duration, Duration)> {
-        match self.server(at)? {
-            Server::Ours(ours) => Ok((ours.cpu()?, Duration::ZERO)),
-            Server::Rival(rival) => {
-                let behind = rival.redis.as_ref().map_or(Ok(Duration::ZERO), |redis| cpu(redis.pid()))?;
-                Ok((cpu(rival.program.pid())?, behind))
-            }
+        let own = cpu(self.program(at)?.pid())?;
+        let redis = match self.server(at)? {
+            Server::Ours(ours) => ours.redis(),
+            Server::Rival(rival) => rival.redis.as_ref(),
+        };
+        let mut behind = redis.map_or(Ok(Duration::ZERO), |redis| cpu(redis.pid()))?;
+        if let (At::RowLock | At::Cluster201 | At::Cluster202 | At::OneByOne, Some(postgres)) =
+            (at, &self.postgres)
+        {
+            behind += cpu_of_family(postgres.pid())?;
         }
+        Ok((own, behind))
     }
 
-    /// Waits until the server has done what it still has to do; how long that took.
+    /// Waits until everything that was accepted is recorded; how long that took.
     pub(crate) fn settle(&mut self, at: At) -> anyhow::Result<Duration> {
         match self.server(at)? {
             Server::Ours(ours) => ours.operator().settle(),
             Server::Rival(_) => Ok(Duration::ZERO),
         }
     }
+
+    /// Waits, within a bound, until the server does nothing more: what it does for one run must not slow the next.
+    pub(crate) fn quiet(&mut self, at: At) -> anyhow::Result<()> {
+        let until = Instant::now() + QUIET_WITHIN;
+        let (mut own, mut behind) = self.cpu(at)?;
+        loop {
+            std::thread::sleep(LOOK);
+            let (own_now, behind_now) = self.cpu(at)?;
+            let used = (own_now + behind_now).saturating_sub(own + behind);
+            if used <= QUIET || Instant::now() > until {
+                return Ok(());
+            }
+            (own, behind) = (own_now, behind_now);
+        }
+    }
 }
 
 impl Rival {
-    fn requests(&mut self, ask: Ask, count: usize) -> Requests {
+    fn requests(&mut self, ask: Ask, count: usize) -> anyhow::Result<Requests> {
+        let to = self.program.address;
         if ask == Ask::Health {
-            return Requests::new(self.program.address, "GET /healthz", ORDER, made_up_tokens(0, 1));
+            return Ok(Requests::new(to, "GET /healthz", ORDER, made_up_tokens(0, 1)));
         }
         self.sales += 1;
         let sale = self.sales;
-        if let Some(redis) = &self.redis {
-            redis.cli(&["set", &format!("sale:{{{sale}}}:stock"), &count.to_string()]);
-        }
+        Operator(to).rival_sale(sale, count)?;
         let line = format!("POST /v1/sales/{sale}/orders");
-        Requests::new(self.program.address, &line, ORDER, made_up_tokens(sale, count))
+        Ok(Requests::new(to, &line, ORDER, made_up_tokens(sale, count)))
     }
 }

@@ -1,13 +1,13 @@
 //! Our server in a process of its own, and what its candidates are asked.
 
 use std::path::Path;
-use std::time::Duration;
 
 use tempfile::TempDir;
+use tidegate_servers::Redis;
 
 use crate::operator::{KEY, Operator};
 use crate::plan::Ask;
-use crate::process::{Program, cpu};
+use crate::process::Program;
 use crate::requests::{ORDER, Requests};
 
 /// Addresses and buyers are counted as in production, only that nobody is refused: loopback is not exempt.
@@ -21,11 +21,15 @@ const SETTINGS: [(&str, &str); 7] = [
     ("TIDEGATE__LIMITS__PER_ADDRESS_BURST", "10000000"),
 ];
 
+const SEED: &str = r#"{"client_seed":"lantern"}"#;
+
 #[derive(Debug)]
 pub(crate) struct Tidegate {
     program: Program,
     /// Where the embedded parts keep their files.
-    _directory: TempDir,
+    _directory: Option<TempDir>,
+    /// A node's own Redis.
+    redis: Option<Redis>,
     /// A sale whose only unit somebody has.
     sold_out: Option<String>,
 }
@@ -37,7 +41,21 @@ impl Tidegate {
         let data = directory.path().display().to_string();
         let program =
             Program::start(server, &["serve", "--json", "--no-demo", "--data-dir", &data], &SETTINGS, &[])?;
-        Ok(Self { program, _directory: directory, sold_out: None })
+        Ok(Self { program, _directory: Some(directory), redis: None, sold_out: None })
+    }
+
+    /// A node by itself, with a Redis and a database of its own.
+    pub(crate) fn node(
+        server: &Path,
+        database: &str,
+        redis: Redis,
+        more: &[(&str, &str)],
+    ) -> anyhow::Result<Self> {
+        let url = redis.url();
+        let behind = [("TIDEGATE_DATABASE_URL", database), ("TIDEGATE_REDIS_URL", &url)];
+        let settings = [&SETTINGS, &behind[..], more].concat();
+        let program = Program::start(server, &["serve", "--json", "--no-demo"], &settings, &[])?;
+        Ok(Self { program, _directory: None, redis: Some(redis), sold_out: None })
     }
 
     pub(crate) fn operator(&self) -> Operator {
@@ -48,22 +66,22 @@ impl Tidegate {
         &self.program
     }
 
-    pub(crate) fn cpu(&self) -> anyhow::Result<Duration> {
-        cpu(self.program.pid())
+    pub(crate) fn redis(&self) -> Option<&Redis> {
+        self.redis.as_ref()
     }
 
     /// What a run sends: sales and buyers are made for it.
     pub(crate) fn requests(&mut self, ask: Ask, count: usize) -> anyhow::Result<Requests> {
         let operator = self.operator();
-        let (line, tokens) = match ask {
-            Ask::Health => ("GET /healthz".to_owned(), operator.tokens(1)?),
-            Ask::Order => {
-                let sale = operator.sale(count, false)?;
-                (format!("POST /v1/sales/{sale}/orders"), operator.tokens(count)?)
-            }
-            Ask::SoldOut => (format!("POST /v1/sales/{}/orders", self.sold_out()?), operator.tokens(count)?),
+        let (line, body, buyers) = match ask {
+            Ask::Health => ("GET /healthz".to_owned(), ORDER, 1),
+            Ask::Order => (format!("POST /v1/sales/{}/orders", operator.sale(count, false)?), ORDER, count),
+            Ask::SoldOut => (format!("POST /v1/sales/{}/orders", self.sold_out()?), ORDER, count),
+            Ask::Pass => (format!("POST /v1/sales/{}/passes", operator.sale(count, true)?), "{}", count),
+            Ask::Play => (format!("POST /v1/draws/{}/plays", operator.draw(count)?), SEED, count),
+            Ask::Item => (format!("GET /v1/items/{}", operator.item()?), "", 1),
         };
-        Ok(Requests::new(self.program.address, &line, ORDER, tokens))
+        Ok(Requests::new(self.program.address, &line, body, operator.tokens(buyers)?))
     }
 
     fn sold_out(&mut self) -> anyhow::Result<String> {
