@@ -9,7 +9,10 @@ mod clock;
 mod crowd;
 mod figures;
 mod generator;
+mod history;
+mod instructions;
 mod machine;
+mod memory;
 mod open_loop;
 mod operator;
 mod overload;
@@ -26,7 +29,7 @@ mod verdict;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::{Context, ensure};
+use anyhow::{Context, bail, ensure};
 use clap::{Args, Parser, Subcommand};
 
 use self::plan::{CANDIDATES, Candidate};
@@ -101,30 +104,49 @@ fn serve(server: impl Future<Output = anyhow::Result<()>>) -> anyhow::Result<()>
 
 /// Whether everything that was measured reaches its bound.
 fn measure(args: &MeasureArgs) -> anyhow::Result<bool> {
-    let candidates = chosen(&args.only)?;
+    let wanted = Wanted::of(&args.only)?;
     let beside = std::env::current_exe()?.with_file_name("tidegate");
     let program = args.server.clone().unwrap_or(beside);
     ensure!(program.exists(), "{} is missing: cargo build --release -p tidegate", program.display());
-    let mut servers = Servers::new(program.canonicalize()?);
-    let runs = rounds::run(&mut servers, &candidates, args.rounds)?;
-    drop(servers);
-    let report = Report { rounds: args.rounds, runs, ..Report::default() };
+    let program = program.canonicalize()?;
+    let mut report = Report { rounds: args.rounds, ..Report::default() };
+    report.runs = rounds::run(&mut Servers::new(program.clone()), &wanted.candidates, args.rounds)?;
+    if wanted.memory {
+        report.figures.push(("bytes_per_buyer", memory::measure(&program)?));
+    }
+    if wanted.history {
+        report.figures.extend(history::measure(&program, args.rounds)?);
+    }
+    if wanted.instructions {
+        report.instructions = instructions::measure(&program)?;
+    }
     let reached = report.print();
     std::fs::write(&args.out, serde_json::to_string_pretty(&report.json())? + "\n")
         .with_context(|| format!("writing {}", args.out.display()))?;
     Ok(reached)
 }
 
-fn chosen(only: &[String]) -> anyhow::Result<Vec<Candidate>> {
-    if only.is_empty() {
-        return Ok(CANDIDATES.to_vec());
+/// What is to be measured.
+struct Wanted {
+    candidates: Vec<Candidate>,
+    memory: bool,
+    history: bool,
+    instructions: bool,
+}
+
+/// What is measured besides candidates.
+const OTHERS: [&str; 3] = ["memory", "history", "instructions"];
+
+impl Wanted {
+    /// Everything, if nothing is named.
+    fn of(only: &[String]) -> anyhow::Result<Self> {
+        let known: Vec<&str> = CANDIDATES.iter().map(|candidate| candidate.name).chain(OTHERS).collect();
+        if let Some(unknown) = only.iter().find(|name| !known.contains(&name.as_str())) {
+            bail!("{unknown} cannot be measured; there are {}", known.join(", "));
+        }
+        let wants = |name: &str| only.is_empty() || only.iter().any(|wanted| wanted == name);
+        let candidates = CANDIDATES.iter().copied().filter(|candidate| wants(candidate.name)).collect();
+        let [memory, history, instructions] = OTHERS.map(wants);
+        Ok(Self { candidates, memory, history, instructions })
     }
-    let find = |name: &String| {
-        let found = CANDIDATES.iter().find(|candidate| candidate.name == name).copied();
-        found.with_context(|| {
-            let known: Vec<&str> = CANDIDATES.iter().map(|candidate| candidate.name).collect();
-            format!("{name} is no candidate; there are {}", known.join(", "))
-        })
-    };
-    only.iter().map(find).collect()
 }

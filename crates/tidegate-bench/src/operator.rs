@@ -79,6 +79,22 @@ impl Operator {
         Ok(id)
     }
 
+    pub(crate) fn close(self, sale: &str) -> anyhow::Result<()> {
+        self.ask(200, &format!("POST /v1/admin/sales/{sale}/close"), &Value::Null)?;
+        Ok(())
+    }
+
+    /// Fails unless every promise about a sale holds.
+    pub(crate) fn audit(self, sale: &str) -> anyhow::Result<()> {
+        let audit = self.ask(200, &format!("GET /v1/admin/sales/{sale}/audit"), &Value::Null)?;
+        ensure!(audit["ok"] == true, "the audit of a sale found {audit}");
+        Ok(())
+    }
+
+    pub(crate) fn is_ready(self) -> anyhow::Result<bool> {
+        Ok(self.call(KEY, "GET /readyz", "")?.0 == 200)
+    }
+
     /// A sale of a server that is not ours.
     pub(crate) fn rival_sale(self, id: usize, stock: usize) -> anyhow::Result<()> {
         let sale = json!({"id": id, "stock": stock}).to_string();

@@ -4,11 +4,16 @@ use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
 use rustix::process::{Pid, Signal};
 use serde_json::{Value, json};
+
+/// A server that does nothing uses less than this of so much time.
+const QUIET: Duration = Duration::from_millis(10);
+const LOOK: Duration = Duration::from_millis(100);
+const QUIET_WITHIN: Duration = Duration::from_secs(10);
 
 /// A server on a free port.
 #[derive(Debug)]
@@ -93,6 +98,21 @@ pub(crate) fn cpu_of_family(pid: u32) -> anyhow::Result<Duration> {
         }
     }
     Ok(total)
+}
+
+/// Waits, within a bound, until whoever uses this processor time does nothing more: what a server does for one run must not
+/// slow the next.
+pub(crate) fn quiet(mut used: impl FnMut() -> anyhow::Result<Duration>) -> anyhow::Result<()> {
+    let until = Instant::now() + QUIET_WITHIN;
+    let mut before = used()?;
+    loop {
+        std::thread::sleep(LOOK);
+        let now = used()?;
+        if now.saturating_sub(before) <= QUIET || Instant::now() > until {
+            return Ok(());
+        }
+        before = now;
+    }
 }
 
 /// The numbers of `/proc/PID/stat` from the third field on: what is no number is 0.

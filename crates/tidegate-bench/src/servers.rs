@@ -3,14 +3,14 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::Context;
 use tidegate_servers::{Postgres, Redis};
 
 use crate::operator::Operator;
 use crate::plan::{Ask, At};
-use crate::process::{Program, cpu, cpu_of_family};
+use crate::process::{Program, cpu, cpu_of_family, quiet};
 use crate::requests::{ORDER, Requests, made_up_tokens};
 use crate::tidegate::Tidegate;
 
@@ -23,11 +23,6 @@ const REDIS: [&str; 6] =
 const LINKS: &str = "2";
 const AT_ONCE: (&str, &str) = ("TIDEGATE__SALES__ANSWER_WITHIN_MS", "0");
 const ONE_BY_ONE: (&str, &str) = ("TIDEGATE__CLUSTER__BATCHES", "false");
-/// A server that does nothing uses less than this of so much time.
-const QUIET: Duration = Duration::from_millis(10);
-const LOOK: Duration = Duration::from_millis(100);
-const QUIET_WITHIN: Duration = Duration::from_secs(10);
-
 /// A server that is not ours.
 #[derive(Debug)]
 struct Rival {
@@ -138,19 +133,9 @@ impl Servers {
         }
     }
 
-    /// Waits, within a bound, until the server does nothing more: what it does for one run must not slow the next.
+    /// Waits until the server does nothing more.
     pub(crate) fn quiet(&mut self, at: At) -> anyhow::Result<()> {
-        let until = Instant::now() + QUIET_WITHIN;
-        let (mut own, mut behind) = self.cpu(at)?;
-        loop {
-            std::thread::sleep(LOOK);
-            let (own_now, behind_now) = self.cpu(at)?;
-            let used = (own_now + behind_now).saturating_sub(own + behind);
-            if used <= QUIET || Instant::now() > until {
-                return Ok(());
-            }
-            (own, behind) = (own_now, behind_now);
-        }
+        quiet(|| self.cpu(at).map(|(own, behind)| own + behind))
     }
 }
 

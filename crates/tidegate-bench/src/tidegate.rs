@@ -37,11 +37,26 @@ pub(crate) struct Tidegate {
 impl Tidegate {
     /// Embedded, on an empty directory, with everything on its default but what a benchmark has to change.
     pub(crate) fn embedded(server: &Path) -> anyhow::Result<Self> {
+        Self::under(server, &[])
+    }
+
+    /// The same, run by another program.
+    pub(crate) fn under(server: &Path, wrapper: &[&str]) -> anyhow::Result<Self> {
         let directory = tempfile::Builder::new().prefix("tidegate-bench").tempdir()?;
-        let data = directory.path().display().to_string();
-        let program =
-            Program::start(server, &["serve", "--json", "--no-demo", "--data-dir", &data], &SETTINGS, &[])?;
-        Ok(Self { program, _directory: Some(directory), redis: None, sold_out: None })
+        let running = Self::start(server, directory.path(), wrapper)?;
+        Ok(Self { _directory: Some(directory), ..running })
+    }
+
+    /// The same on a directory that stays.
+    pub(crate) fn on(server: &Path, data: &Path) -> anyhow::Result<Self> {
+        Self::start(server, data, &[])
+    }
+
+    fn start(server: &Path, data: &Path, wrapper: &[&str]) -> anyhow::Result<Self> {
+        let data = data.display().to_string();
+        let arguments = ["serve", "--json", "--no-demo", "--data-dir", &data];
+        let program = Program::start(server, &arguments, &SETTINGS, wrapper)?;
+        Ok(Self { program, _directory: None, redis: None, sold_out: None })
     }
 
     /// A node by itself, with a Redis and a database of its own.
@@ -64,6 +79,11 @@ impl Tidegate {
 
     pub(crate) fn program(&self) -> &Program {
         &self.program
+    }
+
+    /// Ends it cleanly.
+    pub(crate) fn stop(self) -> anyhow::Result<()> {
+        self.program.stop()
     }
 
     pub(crate) fn redis(&self) -> Option<&Redis> {
