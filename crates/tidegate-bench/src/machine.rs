@@ -8,7 +8,7 @@ pub(crate) fn describe() -> Value {
     let cores = std::thread::available_parallelism().map_or(0, std::num::NonZero::get);
     json!({
         "cores": cores,
-        "cpu": after_colon("/proc/cpuinfo", "model name"),
+        "cpu_model": after_colon("/proc/cpuinfo", "model name"),
         "memory": after_colon("/proc/meminfo", "MemTotal"),
         "kernel": std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default().trim(),
     })

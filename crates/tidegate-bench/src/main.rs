@@ -109,6 +109,7 @@ fn measure(args: &MeasureArgs) -> anyhow::Result<bool> {
     let program = args.server.clone().unwrap_or(beside);
     ensure!(program.exists(), "{} is missing: cargo build --release -p tidegate", program.display());
     let program = program.canonicalize()?;
+    process::allow_many_connections()?;
     let mut report = Report { rounds: args.rounds, ..Report::default() };
     report.runs = rounds::run(&mut Servers::new(program.clone()), &wanted.candidates, args.rounds)?;
     if wanted.memory {

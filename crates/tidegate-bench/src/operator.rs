@@ -14,6 +14,8 @@ use crate::requests::ORDER;
 pub(crate) const KEY: &str = "the key of the operators";
 /// What the server mints in one call.
 const TOKENS_AT_ONCE: usize = 100_000;
+/// Longer than making a hundred thousand buyers takes.
+const ANSWER_WITHIN: Duration = Duration::from_secs(120);
 const RECORDED_WITHIN: Duration = Duration::from_secs(60);
 const DAY: i64 = 24 * 3600;
 
@@ -23,6 +25,7 @@ pub(crate) struct Operator(pub(crate) SocketAddr);
 impl Operator {
     fn call(self, token: &str, line: &str, body: &str) -> anyhow::Result<(u16, String)> {
         let mut stream = TcpStream::connect(self.0)?;
+        stream.set_read_timeout(Some(ANSWER_WITHIN))?;
         let length = body.len();
         write!(
             stream,

@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
-use rustix::process::{Pid, Signal};
+use rustix::process::{Pid, Resource, Rlimit, Signal};
 use serde_json::{Value, json};
 
 /// A server that does nothing uses less than this of so much time.
@@ -79,7 +79,7 @@ impl Drop for Program {
     }
 }
 
-/// The processor time that a process has used, with that of its children if they count.
+/// The processor time that a process has used.
 pub(crate) fn cpu(pid: u32) -> anyhow::Result<Duration> {
     let fields = stat(pid)?;
     Ok(ticks(&fields[11..13]))
@@ -98,6 +98,13 @@ pub(crate) fn cpu_of_family(pid: u32) -> anyhow::Result<Duration> {
         }
     }
     Ok(total)
+}
+
+/// As many connections as the system allows, for this process and those it starts: overload needs thousands.
+pub(crate) fn allow_many_connections() -> anyhow::Result<()> {
+    let limit = rustix::process::getrlimit(Resource::Nofile);
+    let all = Rlimit { current: limit.maximum, ..limit };
+    rustix::process::setrlimit(Resource::Nofile, all).context("raising the number of open files")
 }
 
 /// Waits, within a bound, until whoever uses this processor time does nothing more: what a server does for one run must not

@@ -60,32 +60,7 @@ impl Report {
 
     /// Prints the table; whether everything that was measured reaches its bound.
     pub(crate) fn print(&self) -> bool {
-        println!(
-            "\n{:<22} {:>5} {:>9} {:>9} {:>9} {:>8} {:>8} {:>8} {:>8} {:>9}",
-            "candidate",
-            "conns",
-            "median/s",
-            "min",
-            "max",
-            "p50 ms",
-            "p99 ms",
-            "cpu us",
-            "behind",
-            "recorded"
-        );
-        for Row { name, connections, rate, run, .. } in self.rows() {
-            println!(
-                "{name:<22} {connections:>5} {:>9.0} {:>9.0} {:>9.0} {:>8.2} {:>8.2} {:>8.2} {:>8.2} {:>8.2}s",
-                rate.median,
-                rate.min,
-                rate.max,
-                run.p50_ms,
-                run.p99_ms,
-                run.cpu_us,
-                run.behind_us,
-                run.recorded_after_s,
-            );
-        }
+        self.print_candidates();
         println!();
         for (name, instructions) in &self.instructions {
             println!("{name:<32} {instructions:>10.0} instructions");
@@ -101,6 +76,39 @@ impl Report {
             println!("{name:<32} {figure:>10.3}  {bound}  {}", if reached { "ok" } else { "NOT REACHED" });
         }
         all_reached
+    }
+
+    fn print_candidates(&self) {
+        let rows = self.rows();
+        if rows.is_empty() {
+            return;
+        }
+        println!(
+            "\n{:<22} {:>5} {:>9} {:>9} {:>9} {:>8} {:>8} {:>8} {:>8} {:>9}",
+            "candidate",
+            "conns",
+            "median/s",
+            "min",
+            "max",
+            "p50 ms",
+            "p99 ms",
+            "cpu us",
+            "behind",
+            "recorded"
+        );
+        for Row { name, connections, rate, run, .. } in rows {
+            println!(
+                "{name:<22} {connections:>5} {:>9.0} {:>9.0} {:>9.0} {:>8.2} {:>8.2} {:>8.2} {:>8.2} {:>8.2}s",
+                rate.median,
+                rate.min,
+                rate.max,
+                run.p50_ms,
+                run.p99_ms,
+                run.cpu_us,
+                run.behind_us,
+                run.recorded_after_s,
+            );
+        }
     }
 
     pub(crate) fn json(&self) -> Value {
