@@ -105,6 +105,12 @@ impl Postgres {
         run(&stop);
     }
 
+    /// The server's first process, whose children the others are.
+    pub fn pid(&self) -> u32 {
+        let file = std::fs::read_to_string(format!("{}/postmaster.pid", self.data())).unwrap();
+        file.lines().next().unwrap().trim().parse().unwrap()
+    }
+
     pub fn url(&self, database: &str) -> String {
         format!("postgres://tidegate@127.0.0.1:{}/{database}", self.port)
     }

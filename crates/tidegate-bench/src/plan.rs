@@ -1,0 +1,81 @@
+//! What is measured: every candidate, what it is asked, over how many connections and how often.
+//!
+//! The counts are such that a run takes about two seconds on two cores.
+
+/// The server that is asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum At {
+    /// The canned answers.
+    Generator,
+    Embedded,
+    Classic,
+    RowLock,
+    /// Nodes that answer after the database's commit, and after the gate.
+    Cluster201,
+    Cluster202,
+    /// One that asks Redis for every order by itself.
+    OneByOne,
+}
+
+/// What it is asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ask {
+    /// Whether it is alive, with an order's headers and body.
+    Health,
+    /// An order of a fresh buyer in a sale that has one for everybody.
+    Order,
+    /// An order in a sale that is sold out.
+    SoldOut,
+    /// A pass of a fresh buyer.
+    Pass,
+    /// A play of a fresh player.
+    Play,
+    /// An item, to look at.
+    Item,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Candidate {
+    pub(crate) name: &'static str,
+    pub(crate) at: At,
+    pub(crate) ask: Ask,
+    pub(crate) connections: usize,
+    pub(crate) count: usize,
+    pub(crate) expect: u16,
+}
+
+const fn candidate(
+    name: &'static str,
+    at: At,
+    ask: Ask,
+    connections: usize,
+    count: usize,
+    expect: u16,
+) -> Candidate {
+    Candidate { name, at, ask, connections, count, expect }
+}
+
+/// The one that is measured in an open loop.
+pub(crate) const OVERLOAD: &str = "overload";
+/// The one it is compared with.
+pub(crate) const EMBEDDED: &str = "embedded";
+
+/// In the order of a round; those that are compared are neighbours.
+pub(crate) const CANDIDATES: [Candidate; 15] = [
+    candidate("generator", At::Generator, Ask::Health, 256, 400_000, 200),
+    candidate("read", At::Embedded, Ask::Item, 256, 100_000, 200),
+    candidate("pass", At::Embedded, Ask::Pass, 256, 60_000, 201),
+    candidate("refusal", At::Embedded, Ask::SoldOut, 256, 100_000, 409),
+    candidate("ceiling", At::Embedded, Ask::Health, 256, 180_000, 200),
+    candidate(EMBEDDED, At::Embedded, Ask::Order, 256, 100_000, 201),
+    candidate("classic", At::Classic, Ask::Order, 256, 100_000, 201),
+    candidate("cluster_202", At::Cluster202, Ask::Order, 256, 40_000, 202),
+    candidate("cluster_202_one_by_one", At::OneByOne, Ask::Order, 256, 40_000, 202),
+    candidate("cluster_201", At::Cluster201, Ask::Order, 256, 20_000, 201),
+    candidate("row_lock", At::RowLock, Ask::Order, 256, 2_000, 201),
+    candidate("classic_64", At::Classic, Ask::Order, 64, 100_000, 201),
+    candidate("embedded_64", At::Embedded, Ask::Order, 64, 100_000, 201),
+    candidate("draw", At::Embedded, Ask::Play, 256, 60_000, 201),
+    // Always last: it is given three times what `embedded` took in the same round, for as long as this many of them take.
+    candidate(OVERLOAD, At::Embedded, Ask::Order, 4096, 250_000, 201),
+];

@@ -1,0 +1,68 @@
+//! The requests of a run: the same shape for every candidate, each with a buyer and a key of its own.
+//!
+//! What does not change is laid out once; writing a request is copying four pieces.
+
+use std::io::Write;
+use std::net::SocketAddr;
+
+/// A key as clients make them, of 36 characters; the number of the request is its end.
+const KEY: &str = "5f0c6d2e-7a41-4c39-9b1d-";
+pub(crate) const ORDER: &str = r#"{"quantity":1}"#;
+
+#[derive(Clone, Debug)]
+pub(crate) struct Requests {
+    before_token: Vec<u8>,
+    after_token: Vec<u8>,
+    after_key: Vec<u8>,
+    /// Taken in turn.
+    tokens: Vec<String>,
+}
+
+impl Requests {
+    /// `line` is the method and the path.
+    pub(crate) fn new(to: SocketAddr, line: &str, body: &str, tokens: Vec<String>) -> Self {
+        let length = body.len();
+        Self {
+            before_token: format!("{line} HTTP/1.1\r\nHost: {to}\r\nAuthorization: Bearer ").into(),
+            after_token: format!("\r\nIdempotency-Key: {KEY}").into(),
+            after_key: format!(
+                "\r\nContent-Type: application/json\r\nContent-Length: {length}\r\n\r\n{body}"
+            )
+            .into(),
+            tokens,
+        }
+    }
+
+    /// The request with this number, in place of what was in `buffer`.
+    pub(crate) fn write(&self, number: usize, buffer: &mut Vec<u8>) {
+        buffer.clear();
+        buffer.extend_from_slice(&self.before_token);
+        buffer.extend_from_slice(self.tokens[number % self.tokens.len()].as_bytes());
+        buffer.extend_from_slice(&self.after_token);
+        // Writing to memory cannot fail.
+        let _ = write!(buffer, "{number:012}");
+        buffer.extend_from_slice(&self.after_key);
+    }
+}
+
+/// Names of buyers for those who look no session up, as long as a token is.
+pub(crate) fn made_up_tokens(round: usize, count: usize) -> Vec<String> {
+    (0..count).map(|number| format!("tb_{round:032x}{number:032x}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_has_its_own_buyer_and_key() {
+        let to = "127.0.0.1:80".parse().unwrap();
+        let requests = Requests::new(to, "POST /x", ORDER, vec!["a".into(), "b".into()]);
+        let mut buffer = b"something".to_vec();
+        requests.write(1, &mut buffer);
+        let text = String::from_utf8(buffer).unwrap();
+        assert!(text.starts_with("POST /x HTTP/1.1\r\nHost: 127.0.0.1:80\r\nAuthorization: Bearer b\r\n"));
+        assert!(text.contains("Idempotency-Key: 5f0c6d2e-7a41-4c39-9b1d-000000000001\r\n"));
+        assert!(text.ends_with("Content-Length: 14\r\n\r\n{\"quantity\":1}"));
+    }
+}
