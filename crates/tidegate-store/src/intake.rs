@@ -47,7 +47,8 @@ pub trait Intake: Send + Sync + 'static {
     /// The oldest durable claims that are not recorded, with the position of the first; waits until there are any.
     fn next(&self, most: usize) -> impl Future<Output = (Position, Vec<Arc<Claim>>)> + Send;
 
-    /// The ledger has everything up to here.
+    /// The ledger has everything up to here. This is noted before anything is waited for: who asks for the next meanwhile is
+    /// not given these again.
     fn recorded(&self, through: Position) -> impl Future<Output = ()> + Send;
 
     /// What this buyer has in the intake, oldest first.

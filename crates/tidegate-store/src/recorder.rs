@@ -6,6 +6,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::future::join;
 use tidegate_core::{Claim, Moment};
 use tokio::sync::watch;
 
@@ -32,9 +33,16 @@ pub async fn run<I: Intake, L: Records>(
 ) {
     // After a batch that the ledger cannot take, claims go one by one until that place is passed.
     let mut one_by_one_until = 0;
+    let most = |last: Position, until: Position| if last < until { 1 } else { MAX_BATCH };
+    let mut upcoming = None;
     loop {
-        let most = if progress.borrow().lt(&one_by_one_until) { 1 } else { MAX_BATCH };
-        let (first, claims) = intake.next(most).await;
+        let (first, claims) = match upcoming.take() {
+            Some(found) => found,
+            None => {
+                let last = *progress.borrow();
+                intake.next(most(last, one_by_one_until)).await
+            }
+        };
         let last = first + claims.len() as u64 - 1;
         let outcomes = match ledger.record(first, claims.clone(), now()).await {
             Ok(outcomes) => outcomes,
@@ -59,7 +67,13 @@ pub async fn run<I: Intake, L: Records>(
             }
         };
         listener.recorded(&claims, &outcomes);
-        intake.recorded(last).await;
-        progress.send_replace(last);
+        // An intake over the network forgets these while it looks for the next: the ledger need not wait for that.
+        let forget = async {
+            intake.recorded(last).await;
+            progress.send_replace(last);
+        };
+        // In this order: what is forgotten is not given again.
+        let ((), found) = join(forget, intake.next(most(last, one_by_one_until))).await;
+        upcoming = Some(found);
     }
 }

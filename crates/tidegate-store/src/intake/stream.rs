@@ -325,6 +325,8 @@ impl Intake for StreamIntake {
         let count = count.min(given.entries.len());
         let done = Done::of(&given.finish(count));
         given.recorded = through;
+        // Who reads from the front must not read before these are gone.
+        let _front = self.options.in_order.then_some(given);
         match self.gate.done(self.options.campaign, self.options.shard, GROUP, &done).await {
             Ok(depth) => self.depth.store(depth, Ordering::Release),
             // They come again, to this reader or another, and the ledger knows them.

@@ -48,6 +48,22 @@ pub(super) fn one_given(columns: &[Column], sql: &str) -> String {
 
 /// The statement for all rows at once.
 pub(super) fn all_given(columns: &[Column], sql: &str) -> String {
+    format!("WITH {} {sql}", table("given", columns, 1))
+}
+
+/// A statement that begins with tables of its own, for all rows of several of ours at once.
+pub(super) fn all_of<'a>(tables: impl Iterator<Item = (&'a str, &'a [Column])>, sql: &str) -> String {
+    let (mut with, mut first) = (String::from("WITH "), 1);
+    for (name, columns) in tables {
+        with.push_str(&table(name, columns, first));
+        with.push(',');
+        first += columns.len();
+    }
+    with + sql
+}
+
+/// Arrays as a table; the first of them is the statement's `first` value.
+fn table(name: &str, columns: &[Column], first: usize) -> String {
     let array = |(column, at): (&Column, usize)| {
         let kind = match column.1 {
             Kind::Int => "bigint",
@@ -56,8 +72,8 @@ pub(super) fn all_given(columns: &[Column], sql: &str) -> String {
         };
         format!("?{at}::{kind}[]")
     };
-    let arrays: Vec<String> = columns.iter().zip(1..).map(array).collect();
-    format!("WITH given({}) AS (SELECT * FROM unnest({})) {sql}", named(columns), arrays.join(", "))
+    let arrays: Vec<String> = columns.iter().zip(first..).map(array).collect();
+    format!("{name}({}) AS (SELECT * FROM unnest({}))", named(columns), arrays.join(", "))
 }
 
 /// The statement as PostgreSQL is told.

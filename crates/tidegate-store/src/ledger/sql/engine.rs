@@ -187,6 +187,20 @@ impl Connection {
         }
     }
 
+    /// Changes several tables by one statement, which knows these rows as tables. Only where others write, too.
+    pub(crate) fn change_together(&self, tables: &[Table<'_, '_>], sql: &str) -> Result<()> {
+        let Self::Postgres(session) = self else {
+            return Err(Error::Broken("SQLite takes one table at a time".into()));
+        };
+        let all = dialect::all_of(tables.iter().map(|table| (table.name, table.columns)), sql);
+        let statement = session.prepare(&all)?;
+        let columns: Vec<Columns<'_>> =
+            tables.iter().map(|table| Columns::of(table.columns, table.rows)).collect();
+        let params: Vec<_> = columns.iter().flat_map(Columns::params).collect();
+        session.client.borrow_mut().execute(&statement, &params)?;
+        Ok(())
+    }
+
     /// Asks for each of many rows, which the query knows as the table `given`.
     pub(crate) fn query_many<T>(
         &self,
@@ -221,6 +235,13 @@ impl Connection {
         }
         Ok(found)
     }
+}
+
+/// Many rows that a statement knows as a table of this name.
+pub(crate) struct Table<'a, 'v> {
+    pub(crate) name: &'static str,
+    pub(crate) columns: &'static [Column],
+    pub(crate) rows: &'a [Values<'v>],
 }
 
 /// Many rows, column by column, as PostgreSQL's arrays.
