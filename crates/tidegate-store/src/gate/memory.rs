@@ -6,8 +6,9 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use arc_swap::ArcSwap;
 use hashbrown::HashMap;
-use parking_lot::{Mutex, RwLock};
+use parking_lot::Mutex;
 use tidegate_core::pool::{Door, Followed, Withdrawal};
 use tidegate_core::{
     CampaignId, Claim, ClaimRequest, Moment, Pass, PassRules, Pool, Rejection, Seed, StockEntry, UserId,
@@ -23,7 +24,8 @@ struct Cell {
 
 #[derive(Debug, Default)]
 pub struct MemoryGate {
-    pools: RwLock<HashMap<CampaignId, Arc<Cell>>>,
+    /// Read by every claim, changed by few: readers write nothing that another core has to fetch.
+    pools: ArcSwap<HashMap<CampaignId, Arc<Cell>>>,
 }
 
 impl MemoryGate {
@@ -77,7 +79,7 @@ impl MemoryGate {
 
     /// Units left, as of a moment ago; `None` where no pool is installed.
     pub fn left(&self, campaign: CampaignId) -> Option<u32> {
-        self.pools.read().get(&campaign).map(|cell| cell.left.load(Ordering::Acquire))
+        self.pools.load().get(&campaign).map(|cell| cell.left.load(Ordering::Acquire))
     }
 
     /// Units the user holds; `None` if the user never claimed there.
@@ -86,11 +88,16 @@ impl MemoryGate {
     }
 
     pub fn remove(&self, campaign: CampaignId) {
-        self.pools.write().remove(&campaign);
+        self.pools.rcu(|pools| {
+            let mut pools = HashMap::clone(pools);
+            pools.remove(&campaign);
+            pools
+        });
     }
 
     fn change<T>(&self, campaign: CampaignId, act: impl FnOnce(&mut Pool) -> T) -> Option<T> {
-        let cell = self.pools.read().get(&campaign).cloned()?;
+        let pools = self.pools.load();
+        let cell = pools.get(&campaign)?;
         let mut pool = cell.pool.lock();
         let answer = act(&mut pool);
         cell.left.store(pool.free(), Ordering::Release);
@@ -104,7 +111,12 @@ impl Gate for MemoryGate {
         let built = tokio::task::spawn_blocking(|| Pool::from_seed(seed)).await;
         let pool = built.map_err(|panic| GateError(panic.to_string()))?;
         let left = AtomicU32::new(pool.free());
-        self.pools.write().insert(campaign, Arc::new(Cell { pool: Mutex::new(pool), left }));
+        let cell = Arc::new(Cell { pool: Mutex::new(pool), left });
+        self.pools.rcu(|pools| {
+            let mut pools = HashMap::clone(pools);
+            pools.insert(campaign, cell.clone());
+            pools
+        });
         Ok(())
     }
 

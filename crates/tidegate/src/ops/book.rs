@@ -3,8 +3,8 @@
 use std::cmp::Reverse;
 use std::sync::Arc;
 
+use arc_swap::ArcSwap;
 use hashbrown::HashMap;
-use parking_lot::RwLock;
 use tidegate_core::{Campaign, CampaignId, Moment};
 
 /// Campaigns that are shown together, and whose figures are kept.
@@ -12,31 +12,45 @@ pub(super) const MOST_IN_ORDER: usize = 100;
 
 #[derive(Debug, Default)]
 pub(super) struct Book {
-    running: RwLock<HashMap<CampaignId, Arc<Campaign>>>,
+    /// Read by every request, changed by few: readers write nothing that another core has to fetch.
+    running: ArcSwap<HashMap<CampaignId, Arc<Campaign>>>,
 }
 
 impl Book {
     /// Takes in the campaign as it is now; one that does not run any more is struck out.
     pub(super) fn enter(&self, campaign: Campaign) {
-        let mut running = self.running.write();
-        if campaign.runs() {
-            running.insert(campaign.id, Arc::new(campaign));
-        } else {
-            running.remove(&campaign.id);
-        }
+        let campaign = Arc::new(campaign);
+        self.change(|running| {
+            if campaign.runs() {
+                running.insert(campaign.id, campaign.clone());
+            } else {
+                running.remove(&campaign.id);
+            }
+        });
     }
 
     /// Forgets the campaign until it is found again.
     pub(super) fn strike(&self, id: CampaignId) {
-        self.running.write().remove(&id);
+        self.change(|running| {
+            running.remove(&id);
+        });
+    }
+
+    /// `change` may run more than once.
+    fn change(&self, change: impl Fn(&mut HashMap<CampaignId, Arc<Campaign>>)) {
+        self.running.rcu(|running| {
+            let mut running = HashMap::clone(running);
+            change(&mut running);
+            running
+        });
     }
 
     pub(super) fn find(&self, id: CampaignId) -> Option<Arc<Campaign>> {
-        self.running.read().get(&id).cloned()
+        self.running.load().get(&id).cloned()
     }
 
     pub(super) fn all(&self) -> Vec<Arc<Campaign>> {
-        self.running.read().values().cloned().collect()
+        self.running.load().values().cloned().collect()
     }
 
     /// Those that concern operators most: what has started, the latest first; then what will, the nearest first.

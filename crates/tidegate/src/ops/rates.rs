@@ -4,17 +4,17 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
 
+use arc_swap::ArcSwap;
 use governor::clock::{Clock, DefaultClock};
 use governor::{DefaultDirectRateLimiter, DefaultKeyedRateLimiter, Quota, RateLimiter};
 use hashbrown::HashMap;
-use parking_lot::RwLock;
 use tidegate_core::{Campaign, CampaignId, UserId};
 
 use super::{App, Refusal};
 
 /// The buckets of running sales. Made when first asked for, forgotten with the sale.
 #[derive(Debug, Default)]
-pub(super) struct Rates(RwLock<HashMap<CampaignId, Arc<SaleRates>>>);
+pub(super) struct Rates(ArcSwap<HashMap<CampaignId, Arc<SaleRates>>>);
 
 #[derive(Debug)]
 struct SaleRates {
@@ -24,7 +24,7 @@ struct SaleRates {
 
 impl Rates {
     fn of(&self, sale: &Campaign) -> Arc<SaleRates> {
-        if let Some(rates) = self.0.read().get(&sale.id) {
+        if let Some(rates) = self.0.load().get(&sale.id) {
             return rates.clone();
         }
         let quota = |per_s| NonZeroU32::new(per_s).map(Quota::per_second);
@@ -32,16 +32,25 @@ impl Rates {
             everybody: quota(sale.protect.sale_rate_per_s).map(RateLimiter::direct),
             each: quota(sale.protect.user_rate_per_s).map(RateLimiter::keyed),
         });
-        self.0.write().entry(sale.id).or_insert(rates).clone()
+        self.0.rcu(|all| {
+            let mut all = HashMap::clone(all);
+            all.entry(sale.id).or_insert_with(|| rates.clone());
+            all
+        });
+        self.0.load().get(&sale.id).cloned().unwrap_or(rates)
     }
 
     pub(super) fn forget(&self, sale: CampaignId) {
-        self.0.write().remove(&sale);
+        self.0.rcu(|all| {
+            let mut all = HashMap::clone(all);
+            all.remove(&sale);
+            all
+        });
     }
 
     /// Forgets buyers whose buckets are full again.
     pub(super) fn tidy(&self) {
-        for rates in self.0.read().values() {
+        for rates in self.0.load().values() {
             if let Some(each) = &rates.each {
                 each.retain_recent();
                 each.shrink_to_fit();
