@@ -62,9 +62,11 @@ impl Crowd {
 
     /// Waits for answers, at most this long.
     pub(crate) fn wait(&mut self, events: &mut Events, at_most: Duration) -> anyhow::Result<()> {
-        match self.poll.poll(events, Some(at_most)) {
-            Err(error) if error.kind() == ErrorKind::Interrupted => Ok(()),
-            other => Ok(other?),
+        loop {
+            match self.poll.poll(events, Some(at_most)) {
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                other => return Ok(other?),
+            }
         }
     }
 

@@ -66,3 +66,64 @@ pub(crate) fn closed(load: &Load) -> anyhow::Result<Told> {
 pub(crate) fn micros(took: Duration) -> u64 {
     u64::try_from(took.as_micros()).unwrap_or(LONGEST_US).max(1)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Write};
+    use std::net::TcpListener;
+
+    use super::*;
+    use crate::open_loop::open;
+    use crate::requests::ORDER;
+
+    /// Answers everything with this, on as many connections as are opened.
+    fn server(answer: &'static str) -> SocketAddr {
+        let door = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = door.local_addr().unwrap();
+        std::thread::spawn(move || {
+            for stream in door.incoming().map_while(Result::ok) {
+                std::thread::spawn(move || serve(stream, answer));
+            }
+        });
+        address
+    }
+
+    fn serve(mut stream: std::net::TcpStream, answer: &str) {
+        stream.set_nodelay(true).unwrap();
+        let mut buffer = [0; 4096];
+        while stream.read(&mut buffer).is_ok_and(|length| length > 0) {
+            let (first, rest) = answer.split_at(answer.len() / 2);
+            stream.write_all(first.as_bytes()).unwrap();
+            stream.write_all(rest.as_bytes()).unwrap();
+        }
+    }
+
+    fn load(answer: &'static str) -> Load {
+        let to = server(answer);
+        let requests = Requests::new(to, "POST /x", ORDER, vec!["somebody".into()]);
+        Load { to, connections: 4, requests, count: 100, expect: 201 }
+    }
+
+    const CREATED: &str = "HTTP/1.1 201 Created\r\ncontent-length: 2\r\n\r\n{}";
+    const SOLD_OUT: &str = "HTTP/1.1 409 Conflict\r\ncontent-length: 8\r\n\r\nsold out";
+
+    #[test]
+    fn every_request_is_answered_once() {
+        assert_eq!(closed(&load(CREATED)).unwrap().latency.len(), 100);
+    }
+
+    #[test]
+    fn another_answer_than_the_expected_one_is_shown() {
+        let error = closed(&load(SOLD_OUT)).unwrap_err().to_string();
+        assert!(error.contains("409 instead of 201") && error.ends_with("sold out"), "{error}");
+    }
+
+    #[test]
+    fn every_arrival_is_served_refused_or_turned_away() {
+        let offered = open(&load(CREATED), 1e6, Duration::from_secs(1)).unwrap();
+        assert_eq!(offered.good + offered.turned_away, 100);
+        assert!(offered.good >= 4, "there were four connections");
+        let offered = open(&load(SOLD_OUT), 1e6, Duration::from_secs(1)).unwrap();
+        assert_eq!((offered.good, offered.refused + offered.turned_away), (0, 100));
+    }
+}
