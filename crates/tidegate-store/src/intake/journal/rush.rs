@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use super::super::Position;
 use super::Shared;
 
-const LONGEST: Duration = Duration::from_secs(2);
+const LONGEST: Duration = Duration::from_secs(3);
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 /// Claims from one look to the next that make a rush: 5,000 a second.
 const CROWD: f64 = 50.0;
@@ -82,9 +82,9 @@ mod tests {
         assert!(rush.holds(150, at(25)), "it is one until the next look");
         assert!(!rush.holds(151, at(40)), "gone");
         assert!(rush.holds(10_000, at(1000)));
-        assert!(!rush.holds(30_000, at(2020)), "long enough");
-        assert!(!rush.holds(40_000, at(2100)), "not again before everything is recorded");
+        assert!(!rush.holds(30_000, at(3020)), "long enough");
+        assert!(!rush.holds(40_000, at(3100)), "not again before everything is recorded");
         rush.caught_up();
-        assert!(rush.holds(50_000, at(2200)));
+        assert!(rush.holds(50_000, at(3200)));
     }
 }
