@@ -1,6 +1,6 @@
 # The commands everybody uses. `make test` on a fresh Debian machine with Rust does all the set-up it needs.
 
-.PHONY: run test lint bench prove screens setup
+.PHONY: run test lint bench micro prove screens setup
 
 # Debian packages the build and the tests need, as package:command.
 NEEDS := build-essential:cc curl:curl python3:python3 redis-server:redis-server redis-tools:redis-cli postgresql:pg_ctlcluster \
@@ -37,6 +37,10 @@ bench: setup
 	target/release/tidegate rehearse --stock 200000 --buyers 200000 --connections 64
 	python3 bench/seats.py
 	python3 bench/cluster.py
+
+# What the small parts cost: a claim, an id, a token, a sync of the journal, a call to Redis.
+micro: setup
+	cargo bench -p tidegate-core -p tidegate-store -p tidegate --bench micro
 
 # Long campaigns: 300 kills under load, a restart with a million orders, a flood, the rehearsals of the README.
 # One at a time: they measure.
