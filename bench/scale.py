@@ -9,7 +9,7 @@ the crowd. CPU time comes from /proc/PID/stat. Costs are taken from the middle o
 
 The model: N nodes that share C connections cost per order what one node with C / N connections costs, since what changes
 is how many orders go together; and besides, a node that has not met a buyer looks them up. The first is fitted to one node
-alone, the second to two; four are predicted.
+alone, the second to two; four are predicted. The second was added when the first had been found too low for more nodes.
 """
 
 import json
