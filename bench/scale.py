@@ -33,7 +33,7 @@ TICK = os.sysconf("SC_CLK_TCK")
 CONNECTIONS = 256
 PARTS = ["nodes", "redis", "postgres", "crowd"]
 # (nodes, connections): one node with fewer connections is what the model is fitted to, more nodes are what it is tried on.
-RUNS = [(1, 256), (1, 128), (1, 64), (2, 256), (4, 256)]
+RUNS = [(1, 256), (1, 128), (1, 64), (2, 256), (3, 256), (4, 256)]
 PATHS = {
     "202": ({"TIDEGATE__SALES__ANSWER_WITHIN_MS": "0"}, ["--patience", "0"]),
     "201": ({}, []),
@@ -286,24 +286,35 @@ def show_fits(found):
     print(f"PostgreSQL  {row:6.1f} µs per order + {commit:5.0f} µs per commit")
 
 
+def predictor(path, found):
+    """What an attempt costs at so many nodes, all parts together: batches by one node, strangers by two."""
+    def cost(run):
+        return sum(run[part] for part in PARTS)
+    points = [(1 / connections, cost(run)) for (of, nodes, connections), run in found.items() if of == path and nodes == 1]
+    each, alone = line(points)
+    def batches(nodes):
+        return each + alone * nodes / CONNECTIONS
+    stranger = (cost(found[path, 2, CONNECTIONS]) - batches(2)) / first_seen(path, 2)
+    return stranger, lambda nodes: batches(nodes) + stranger * first_seen(path, nodes)
+
+
 def show_predictions(found):
-    """One node says what batches cost, two what a stranger costs; four are predicted by both."""
+    """One node says what batches cost, two what a stranger costs; three and four are predicted by both."""
     print("\npath     nodes   µs per attempt, predicted measured error   rate/s, predicted measured error  busy")
     for path in [*PATHS, "refused"]:
-        def cost(nodes, connections):
-            return sum(found[path, nodes, connections][part] for part in PARTS)
-        def alone(nodes):
-            return cost(1, CONNECTIONS if path == "refused" else CONNECTIONS // nodes)
-        if (path, 4, CONNECTIONS) not in found:
-            continue
-        stranger = (cost(2, CONNECTIONS) - alone(2)) / first_seen(path, 2)
-        for nodes in (1, 2, 4):
-            run = found[path, nodes, CONNECTIONS]
-            predicted, measured = alone(nodes) + stranger * first_seen(path, nodes), cost(nodes, CONNECTIONS)
+        stranger, predict = predictor(path, found)
+        for nodes in (1, 2, 3, 4):
+            predicted = predict(nodes)
             rate = CORES * 1e6 / predicted
-            fitted = "" if nodes == 4 else "  (cost fitted to it)"
-            print(f"{path:8} {nodes:5} {predicted:26.1f} {measured:8.1f} {predicted / measured - 1:+6.1%} "
-                  f"{rate:19.0f} {run['rate']:8.0f} {rate / run['rate'] - 1:+6.1%}  {run['used']:4.0%}{fitted}")
+            text = f"{path:8} {nodes:5} {predicted:26.1f}"
+            run = found.get((path, nodes, CONNECTIONS))
+            if run:
+                measured = sum(run[part] for part in PARTS)
+                text += (f" {measured:8.1f} {predicted / measured - 1:+6.1%} {rate:19.0f} {run['rate']:8.0f} "
+                         f"{rate / run['rate'] - 1:+6.1%}  {run['used']:4.0%}{'' if nodes > 2 else '  (fitted to it)'}")
+            else:
+                text += f" {'–':>8} {'–':>6} {rate:19.0f}"
+            print(text)
         print(f"         a buyer whom a node has not met costs {stranger:.0f} µs more, all parts together")
 
 
