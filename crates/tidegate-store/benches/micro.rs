@@ -11,7 +11,7 @@ use std::sync::Arc;
 use divan::Bencher;
 use divan::counter::ItemsCount;
 use futures_util::future::join_all;
-use tidegate_core::{Claim, ClaimRequest, IdempotencyKey, Rejection};
+use tidegate_core::{Claim, IdempotencyKey, Rejection};
 use tidegate_servers::Redis;
 use tidegate_store::conformance::gate::seed;
 use tidegate_store::conformance::{CAMPAIGN, claim, request};
@@ -92,10 +92,14 @@ fn redis_gate_decide(bencher: Bencher<'_, '_>, callers: u64) {
         let asked = (0..callers).map(|_| {
             last += 1;
             let key = Some(IdempotencyKey(u128::from(last).to_be_bytes()));
-            gate.decide(ClaimRequest { key, ..request(last, last, 1, 1) }, Asked { looked: true, per_s: 0 })
+            gate.decide(request_with(last, key), Asked { looked: true, per_s: 0 })
         });
         for decided in runtime.block_on(join_all(asked)) {
             decided.unwrap();
         }
     });
+}
+
+fn request_with(number: u64, key: Option<IdempotencyKey>) -> tidegate_core::ClaimRequest {
+    tidegate_core::ClaimRequest { key, ..request(number, number, 1, 1) }
 }
