@@ -1,6 +1,6 @@
 # The commands everybody uses. `make test` on a fresh Debian machine with Rust does all the set-up it needs.
 
-.PHONY: run test lint bench prove screens setup
+.PHONY: run test lint bench micro prove screens setup
 
 # Debian packages the build and the tests need, as package:command.
 NEEDS := build-essential:cc curl:curl python3:python3 redis-server:redis-server redis-tools:redis-cli postgresql:pg_ctlcluster \
@@ -33,6 +33,10 @@ lint:
 bench: setup
 	cargo build --release -p tidegate -p tidegate-bench
 	target/release/tidegate-bench
+
+# What the small parts cost: a claim, an id, a token, a sync of the journal, a call to Redis.
+micro: setup
+	cargo bench -p tidegate-core -p tidegate-store -p tidegate --bench micro
 
 # Long campaigns: 300 kills under load, a restart with a million orders, a flood, the rehearsals of the README.
 # One at a time: they measure.

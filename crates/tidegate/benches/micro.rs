@@ -1,0 +1,20 @@
+//! What tokens cost: the digest by which a session is found, and the keyed digest that seals a pass. `make micro`.
+
+use divan::{Bencher, black_box};
+use tidegate::chance::{digest, keyed, token};
+
+fn main() {
+    divan::main();
+}
+
+#[divan::bench]
+fn token_digest(bencher: Bencher<'_, '_>) {
+    let token = token("tu_", &[7; 32]);
+    bencher.bench_local(|| digest(&[black_box(token.as_bytes())]));
+}
+
+/// A pass is 36 bytes; making and checking its seal is this each.
+#[divan::bench]
+fn pass_seal(bencher: Bencher<'_, '_>) {
+    bencher.bench_local(|| keyed(black_box(&[7; 32]), &[black_box(&[1; 36])]));
+}
