@@ -29,6 +29,7 @@ impl From<Money> for MoneyShape {
     }
 }
 
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for it")]
 fn as_letters<S: Serializer>(currency: &Currency, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_str(currency.as_str())
 }
