@@ -74,7 +74,7 @@ impl App {
     }
 
     /// Counts one attempt of this buyer at this node. Where there are many, the gate counts the claims of all of them, in the
-    /// call that decides: a count of its own would be one more way to Redis and back for every order, a third of its cost.
+    /// call that decides: a count of its own would be one more way to Redis and back for every order.
     pub fn count_attempt_of(&self, user: UserId, sale: &Campaign) -> Result<(), Refusal> {
         if sale.protect.user_rate_per_s == 0 {
             return Ok(());

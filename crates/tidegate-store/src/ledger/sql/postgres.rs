@@ -28,7 +28,7 @@ pub(super) const WRITES_EVENTS: i64 = 0x7469_6465_6576_6e74;
 /// Claims recorded in one transaction.
 const MAX_RECORDED: usize = 4096;
 /// Recording asks for a few rows of large tables, by their keys. A statement that was planned while they were small would read
-/// them whole for ever after: that was nine tenths of PostgreSQL's time.
+/// them whole for ever after. With `record_new`, not measured apart: 164 to 27 microseconds of PostgreSQL's time an order.
 const BY_INDEX: &str =
     "SET enable_seqscan = off; SET enable_hashjoin = off; SET enable_mergejoin = off; SET jit = off";
 /// How long a query and a change may take, waiting for their turn included.
