@@ -77,5 +77,5 @@ pub(crate) const CANDIDATES: [Candidate; 15] = [
     candidate("embedded_64", At::Embedded, Ask::Order, 64, 100_000, 201),
     candidate("draw", At::Embedded, Ask::Play, 256, 60_000, 201),
     // Always last: it is given three times what `embedded` took in the same round, for as long as this many of them take.
-    candidate(OVERLOAD, At::Embedded, Ask::Order, 4096, 250_000, 201),
+    candidate(OVERLOAD, At::Embedded, Ask::Order, 1024, 400_000, 201),
 ];
