@@ -74,7 +74,7 @@ impl Embedded {
 
     pub(super) async fn caught_up(&self, end: Position, within: Duration) -> bool {
         let mut progress = self.progress.subscribe();
-        self.journal.hurry();
+        self.journal.hurry(end);
         tokio::time::timeout(within, progress.wait_for(|recorded| *recorded >= end)).await.is_ok()
     }
 }

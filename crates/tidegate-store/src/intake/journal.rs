@@ -84,7 +84,8 @@ pub(crate) struct Shared {
     work: Condvar,
     /// Something became durable.
     durable: Notify,
-    /// Somebody waits for what is to be recorded.
+    /// Somebody waits for everything up to here to be recorded.
+    wanted: AtomicU64,
     hurry: Notify,
     rush: Mutex<Rush>,
     segments: Mutex<Segments>,
@@ -117,6 +118,7 @@ impl Journal {
             backlog: Mutex::new(Backlog::new(recorded, unrecorded, options.max_unrecorded)),
             work: Condvar::new(),
             durable: Notify::new(),
+            wanted: AtomicU64::new(0),
             hurry: Notify::new(),
             rush: Mutex::new(Rush::new(recorded)),
             recyclable_after: AtomicU64::new(segments.recyclable_after()),
@@ -148,8 +150,9 @@ impl Journal {
         Ok(done)
     }
 
-    /// Has what is durable given out for recording at once.
-    pub fn hurry(&self) {
+    /// Has everything up to here given out for recording at once.
+    pub fn hurry(&self, through: Position) {
+        self.shared.wanted.fetch_max(through, Ordering::AcqRel);
         self.shared.hurry.notify_one();
     }
 

@@ -258,6 +258,8 @@ impl StreamIntake {
             self.take_in(&mut given, fetched).await?;
             if entries < asked {
                 given.behind = false;
+                // What one entry holds in quiet times says nothing about a rush.
+                given.at_once = FIRST_ENTRIES;
                 break;
             }
             let claims = given.entries.len() - before;
@@ -328,7 +330,8 @@ impl Intake for StreamIntake {
         // Who reads from the front must not read before these are gone.
         let _front = self.options.in_order.then_some(given);
         match self.gate.done(self.options.campaign, self.options.shard, GROUP, &done).await {
-            Ok(depth) => self.depth.store(depth, Ordering::Release),
+            Ok(Some(depth)) => self.depth.store(depth, Ordering::Release),
+            Ok(None) => {}
             // They come again, to this reader or another, and the ledger knows them.
             Err(error) => tracing::warn!(%error, "recorded entries could not be deleted"),
         }

@@ -479,6 +479,7 @@ local function keep(p, known, granted, entry, rated)
       counts[2 * i - 1], counts[2 * i] = user, print_number(known.rates[user] or 0)
     end
     set_fields(RATES, counts)
+    redis.call("EXPIRE", RATES, 3)
   end
   write(p)
 end

@@ -100,26 +100,29 @@ impl RedisGate {
         Ok(self.call(campaign, shard, &[arg("in_flight"), named]).await?)
     }
 
-    /// The ledger has these entries of a shard's stream. Gives how many claims are left.
+    /// The ledger has these entries of a shard's stream. Gives how many claims are left, if anything was to be forgotten. An entry goes with the last of its
+    /// claims: if this breaks off before, it comes again, and so does everything that is not forgotten yet.
     pub async fn done(
         &self,
         campaign: CampaignId,
         shard: usize,
         group: &str,
         done: &Done,
-    ) -> Result<usize, GateError> {
-        let mut left = 0;
-        let (mut entries, mut claims) = (done.entries.chunks(DONE_AT_ONCE), done.claims.chunks(DONE_AT_ONCE));
+    ) -> Result<Option<usize>, GateError> {
+        let mut left = None;
+        let (mut entries, mut claims) =
+            (done.entries.chunks(DONE_AT_ONCE), done.claims.chunks(DONE_AT_ONCE).peekable());
         loop {
-            let (entries, claims) = (entries.next(), claims.next());
-            if entries.is_none() && claims.is_none() {
+            let claims_now = claims.next();
+            let entries_now = if claims.peek().is_none() { entries.next() } else { None };
+            if entries_now.is_none() && claims_now.is_none() {
                 return Ok(left);
             }
-            let (entries, claims) = (entries.unwrap_or_default(), claims.unwrap_or_default());
+            let (entries, claims) = (entries_now.unwrap_or_default(), claims_now.unwrap_or_default());
             let mut args = vec![arg("done"), arg(group), arg(entries.len())];
             args.extend(entries.iter().flat_map(|(at, epoch, units)| [at.clone(), arg(epoch), arg(units)]));
             args.extend(claims.iter().flat_map(|(id, key)| [id.clone(), key.clone()]));
-            left = self.call(campaign, shard, &args).await?;
+            left = Some(self.call(campaign, shard, &args).await?);
         }
     }
 }

@@ -5,6 +5,7 @@
 //! holds recording up for `LONGEST` at most, not beyond half of the journal's room, and not while somebody waits for a row;
 //! then everything is recorded before the next one may.
 
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use super::super::Position;
@@ -40,9 +41,9 @@ impl Rush {
         let (before, then) = self.seen;
         let looks = now.duration_since(then).div_duration_f64(LOOK_EVERY);
         if looks >= 1.0 {
-            // Far from what a float cannot count.
+            // Less than before where a full disk took some back.
             #[expect(clippy::cast_precision_loss, reason = "claims since the last look")]
-            let claims = (end - before) as f64;
+            let claims = end.saturating_sub(before) as f64;
             self.is_on = claims >= CROWD * looks;
             self.seen = (end, now);
         }
@@ -53,15 +54,16 @@ impl Rush {
 /// Waits until it is over.
 pub(super) async fn pass(shared: &Shared) {
     loop {
-        let (end, is_half_full) = {
+        let (end, must_go_on) = {
             let backlog = shared.backlog.lock();
-            (backlog.end(), backlog.is_half_full())
+            let is_waited_for = backlog.recorded() < shared.wanted.load(Ordering::Acquire);
+            (backlog.end(), is_waited_for || backlog.is_half_full())
         };
-        if is_half_full || !shared.rush.lock().holds(end, Instant::now()) {
+        if must_go_on || !shared.rush.lock().holds(end, Instant::now()) {
             return;
         }
         tokio::select! {
-            () = shared.hurry.notified() => return,
+            () = shared.hurry.notified() => {}
             () = tokio::time::sleep(LOOK_EVERY) => {}
         }
     }
