@@ -18,7 +18,7 @@ use crate::tidegate::Tidegate;
 /// helps whoever uses it.
 const REDIS: [&str; 6] =
     ["--appendonly", "yes", "--appendfsync", "everysec", "--auto-aof-rewrite-percentage", "0"];
-/// Connections of the way with the row lock: of 2, 3, 4, 8, 16 and 32 this serves it best on two cores. More only wait for
+/// Connections of the way with the row lock: of 2, 3, 4, 8 and 16 this serves it best on two cores. More only wait for
 /// the same row.
 const LINKS: &str = "2";
 const AT_ONCE: (&str, &str) = ("TIDEGATE__SALES__ANSWER_WITHIN_MS", "0");
