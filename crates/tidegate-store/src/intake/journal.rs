@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
 use tidegate_core::{Claim, UserId};
@@ -244,6 +244,8 @@ impl Intake for Journal {
             }
             self.shared.rush.lock().caught_up();
             durable.await;
+            self.shared.rush.lock().may_begin(first - 1, Instant::now());
+            rush::pass(&self.shared).await;
         }
     }
 

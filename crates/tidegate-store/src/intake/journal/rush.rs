@@ -36,6 +36,12 @@ impl Rush {
         self.aside_since = None;
     }
 
+    /// The first claims after a pause: whether they are a rush is told by the next look.
+    pub(super) fn may_begin(&mut self, before: Position, now: Instant) {
+        self.seen = (before, now);
+        self.is_on = true;
+    }
+
     /// Whether recording had better wait.
     fn holds(&mut self, end: Position, now: Instant) -> bool {
         let (before, then) = self.seen;
@@ -88,5 +94,9 @@ mod tests {
         assert!(!rush.holds(40_000, at(3100)), "not again before everything is recorded");
         rush.caught_up();
         assert!(rush.holds(50_000, at(3200)));
+        rush.caught_up();
+        rush.may_begin(50_000, at(9000));
+        assert!(rush.holds(50_001, at(9000)), "it may be one");
+        assert!(!rush.holds(50_020, at(9010)), "it was none");
     }
 }
