@@ -22,6 +22,7 @@ mod listener;
 mod live;
 mod live_shapes;
 mod operators;
+mod order_shapes;
 mod orders;
 mod pages;
 mod passes;

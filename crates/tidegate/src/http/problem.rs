@@ -36,7 +36,7 @@ pub(super) struct Problem {
     plain: Option<Rejection>,
 }
 
-/// Rejections as they are written, made once: in a rush nearly every answer is one (5 % of its time).
+/// Rejections as they are written, made once: in a rush nearly every answer is one.
 static PLAIN: LazyLock<Vec<Bytes>> = LazyLock::new(|| {
     let write = |rejection: &Rejection| serde_json::to_vec(&Problem::from(*rejection)).unwrap_or_default();
     Rejection::ALL.iter().map(|rejection| write(rejection).into()).collect()

@@ -15,8 +15,8 @@ use utoipa_axum::routes;
 
 use super::Site;
 use super::input::{Buyer, Id};
+use super::order_shapes::OrderShape;
 use super::problem::Problem;
-use super::shapes::OrderShape;
 use crate::ops::App;
 use crate::ops::watch::Watch;
 

@@ -100,8 +100,9 @@ impl RedisGate {
         Ok(self.call(campaign, shard, &[arg("in_flight"), named]).await?)
     }
 
-    /// The ledger has these entries of a shard's stream. Gives how many claims are left, if anything was to be forgotten. An entry goes with the last of its
-    /// claims: if this breaks off before, it comes again, and so does everything that is not forgotten yet.
+    /// The ledger has these entries of a shard's stream. Gives how many claims are left, if anything was to be forgotten. An
+    /// entry goes with the last of its claims: if this breaks off before, it comes again, and so does everything that is not
+    /// forgotten yet.
     pub async fn done(
         &self,
         campaign: CampaignId,
