@@ -1,4 +1,4 @@
-//! Overload: three times as many orders as the server can take, from people who do not wait for each other.
+//! Orders from people who do not wait for each other: as many as the server can take, and three times as many.
 //!
 //! What counts is how many still get theirs within a second: a server that works on requests whose buyers have given up
 //! would do worse the more of them there are.
@@ -13,26 +13,27 @@ use crate::open_loop::open;
 use crate::plan::Candidate;
 use crate::servers::Servers;
 
-const TIMES: f64 = 3.0;
+/// In a round.
+const MOST_SERVED: usize = 200_000;
 const IN_TIME: Duration = Duration::from_secs(1);
 
-/// One round; `capacity` is what the server took in it, per second, when nobody pushed.
-pub(crate) fn measure(servers: &mut Servers, candidate: &Candidate, capacity: f64) -> anyhow::Result<Run> {
-    measured(servers, candidate, capacity).context("measuring overload")
+/// One round of a candidate that is offered so many a second.
+pub(crate) fn measure(servers: &mut Servers, candidate: &Candidate, per_second: f64) -> anyhow::Result<Run> {
+    measured(servers, candidate, per_second).with_context(|| format!("measuring {}", candidate.name))
 }
 
-fn measured(servers: &mut Servers, candidate: &Candidate, capacity: f64) -> anyhow::Result<Run> {
-    let &Candidate { at, ask, connections, count, expect, .. } = candidate;
+fn measured(servers: &mut Servers, candidate: &Candidate, per_second: f64) -> anyhow::Result<Run> {
+    let &Candidate { name, at, ask, connections, count, expect, .. } = candidate;
     // More than can be served; who comes after them is one of them again, and refused.
-    let requests = servers.requests(at, ask, count / 2 + connections)?;
+    let requests = servers.requests(at, ask, count.min(MOST_SERVED) + connections)?;
     let load = Load { to: servers.address(at)?, connections, requests, count, expect };
     servers.quiet(at)?;
     let (cpu, _) = servers.cpu(at)?;
-    let offered = open(&load, TIMES * capacity, IN_TIME)?;
+    let offered = open(&load, per_second, IN_TIME)?;
     let recorded_after_s = servers.settle(at)?.as_secs_f64();
     let (cpu_after, _) = servers.cpu(at)?;
     eprintln!(
-        "  overload: {count} arrivals, {} good, {} refused, {} found no connection",
+        "  {name}: {count} arrivals, {} good, {} refused, {} found no connection",
         offered.good, offered.refused, offered.turned_away
     );
     let millis = |quantile| float(offered.latency.value_at_quantile(quantile)) / 1000.0;

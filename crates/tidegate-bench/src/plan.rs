@@ -42,6 +42,9 @@ pub(crate) struct Candidate {
     pub(crate) connections: usize,
     pub(crate) count: usize,
     pub(crate) expect: u16,
+    /// How many times what `EMBEDDED` took in the same round arrives, whether or not earlier arrivals were answered; `None`
+    /// where a connection asks as soon as it is answered.
+    pub(crate) offered: Option<f64>,
 }
 
 const fn candidate(
@@ -52,16 +55,19 @@ const fn candidate(
     count: usize,
     expect: u16,
 ) -> Candidate {
-    Candidate { name, at, ask, connections, count, expect }
+    Candidate { name, at, ask, connections, count, expect, offered: None }
 }
 
-/// The one that is measured in an open loop.
-pub(crate) const OVERLOAD: &str = "overload";
-/// The one it is compared with.
+/// Orders that arrive on their own, `times` as many as the server takes.
+const fn arriving(name: &'static str, times: f64, count: usize) -> Candidate {
+    Candidate { offered: Some(times), ..candidate(name, At::Embedded, Ask::Order, 1024, count, 201) }
+}
+
+/// What tells how much the server takes.
 pub(crate) const EMBEDDED: &str = "embedded";
 
 /// In the order of a round; those that are compared are neighbours.
-pub(crate) const CANDIDATES: [Candidate; 15] = [
+pub(crate) const CANDIDATES: [Candidate; 16] = [
     candidate("generator", At::Generator, Ask::Health, 256, 400_000, 200),
     candidate("read", At::Embedded, Ask::Item, 256, 100_000, 200),
     candidate("pass", At::Embedded, Ask::Pass, 256, 60_000, 201),
@@ -76,6 +82,6 @@ pub(crate) const CANDIDATES: [Candidate; 15] = [
     candidate("classic_64", At::Classic, Ask::Order, 64, 100_000, 201),
     candidate("embedded_64", At::Embedded, Ask::Order, 64, 100_000, 201),
     candidate("draw", At::Embedded, Ask::Play, 256, 60_000, 201),
-    // Always last: it is given three times what `embedded` took in the same round, for as long as this many of them take.
-    candidate(OVERLOAD, At::Embedded, Ask::Order, 1024, 400_000, 201),
+    arriving("capacity", 1.0, 150_000),
+    arriving("overload", 3.0, 400_000),
 ];

@@ -9,7 +9,7 @@ use anyhow::{Context, bail};
 use crate::figures::{Run, float};
 use crate::generator::{Load, Told, closed};
 use crate::overload;
-use crate::plan::{Candidate, EMBEDDED, OVERLOAD};
+use crate::plan::{Candidate, EMBEDDED};
 use crate::servers::Servers;
 
 /// Between two runs.
@@ -23,7 +23,7 @@ pub(crate) type Runs = BTreeMap<&'static str, Vec<Run>>;
 pub(crate) fn run(servers: &mut Servers, candidates: &[Candidate], rounds: usize) -> anyhow::Result<Runs> {
     for candidate in candidates {
         servers.start(candidate.at)?;
-        if candidate.name != OVERLOAD {
+        if candidate.offered.is_none() {
             measure(servers, &Candidate { count: candidate.count / WARM_UP, ..*candidate })?;
         }
     }
@@ -33,18 +33,14 @@ pub(crate) fn run(servers: &mut Servers, candidates: &[Candidate], rounds: usize
         if round % 2 == 1 {
             order.reverse();
         }
-        // Last, since it is measured by what another took.
-        order.sort_by_key(|candidate| candidate.name == OVERLOAD);
+        // Last, since they are offered so many times what another took.
+        order.sort_by_key(|candidate| candidate.offered.is_some());
         for candidate in order {
             let capacity = runs.get(EMBEDDED).and_then(|taken| taken.last()).map(|run| run.rate);
-            let run = match capacity {
-                Some(capacity) if candidate.name == OVERLOAD => {
-                    overload::measure(servers, candidate, capacity)?
-                }
-                None if candidate.name == OVERLOAD => {
-                    bail!("{OVERLOAD} needs {EMBEDDED}, to know how much is too much")
-                }
-                _ => measure(servers, candidate)?,
+            let run = match (candidate.offered, capacity) {
+                (Some(times), Some(capacity)) => overload::measure(servers, candidate, times * capacity)?,
+                (Some(_), None) => bail!("{} needs {EMBEDDED}, to know how much is much", candidate.name),
+                (None, _) => measure(servers, candidate)?,
             };
             eprintln!("round {} {:<22} {:>9.0}/s", round + 1, candidate.name, run.rate);
             runs.entry(candidate.name).or_default().push(run);

@@ -33,7 +33,7 @@ const COMPARISONS: [Comparison; 9] = [
     rates("refusal_over_ceiling", "refusal", "ceiling"),
     rates("cluster_202_over_classic", "cluster_202", "classic"),
     rates("cluster_201_over_row_lock", "cluster_201", "row_lock"),
-    rates("overload_goodput", "overload", "embedded"),
+    rates("overload_goodput", "overload", "capacity"),
     // For information: what going to Redis together gains, and what a draw costs beside a sale.
     rates("cluster_202_over_one_by_one", "cluster_202", "cluster_202_one_by_one"),
     rates("draw_over_embedded", "draw", "embedded"),

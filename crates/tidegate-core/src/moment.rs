@@ -97,10 +97,10 @@ pub struct Written(pub Moment);
 
 impl Written {
     /// Lends it as text.
-    pub fn with(self, read: impl FnOnce(&str)) {
+    pub fn with(self, read: impl FnOnce(&[u8])) {
         match Text::of(self.0) {
-            Some(text) => read(text.as_str()),
-            None => read(&self.0.to_string()),
+            Some(text) => read(&text.0),
+            None => read(self.0.to_string().as_bytes()),
         }
     }
 }

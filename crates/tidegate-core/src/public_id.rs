@@ -83,6 +83,10 @@ impl PublicText {
         // Only letters of the alphabet get in.
         std::str::from_utf8(&self.0).unwrap_or_default()
     }
+
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
 }
 
 impl serde::Serialize for PublicText {

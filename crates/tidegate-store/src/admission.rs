@@ -129,13 +129,11 @@ impl Admission {
         match self {
             Self::Embedded(embedded) => embedded.claim(request),
             // Boxed: every order carries the room this needs about with it, and moves it (8 % of an embedded order's time).
-            Self::Cluster(cluster) => Box::pin(cluster.claim(request, per_s)).await,
+            Self::Cluster(cluster) => {
+                cluster.check().map_err(NotTaken::NotKept)?;
+                Box::pin(cluster.claim(request, per_s)).await
+            }
         }
-    }
-
-    /// Whether a claim now would be refused, and why.
-    pub fn check(&self) -> Result<(), AppendError> {
-        either!(self, each => each.check())
     }
 
     /// Claims that wait to be recorded, as of a moment ago.

@@ -15,6 +15,7 @@ mod doors;
 mod draw_shapes;
 mod draw_terms;
 mod draws;
+mod headers;
 mod input;
 mod items;
 mod limits;
@@ -31,22 +32,23 @@ mod problem;
 mod queue;
 mod sales;
 mod shapes;
+mod short_way;
 mod socket;
 mod steps;
 mod stream;
 mod system;
 mod terms;
+mod visit;
 mod waiting;
 mod webhooks;
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use axum::Router;
-use axum::extract::{MatchedPath, Request, State};
-use axum::http::{Method, StatusCode};
-use axum::middleware::{self, Next};
-use axum::response::{IntoResponse, Response};
+use axum::http::StatusCode;
+use axum::middleware;
+use axum::response::IntoResponse;
 use tidegate_core::Rejection;
 use tokio::sync::Semaphore;
 use tower_http::catch_panic::CatchPanicLayer;
@@ -63,7 +65,6 @@ pub use self::listener::{listen, serve};
 use self::problem::Problem;
 pub use self::waiting::Waiting;
 use crate::config::Config;
-use crate::metrics::{RequestLabels, Route};
 use crate::ops::{App, Refusal};
 
 /// What every handler works with. Every layer takes a copy for every request, so that one is a single count.
@@ -136,15 +137,15 @@ pub fn doors(app: Arc<App>, config: &Config) -> Doors {
             let detail = "This address does not take this method.";
             Problem::new(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", detail)
         })
-        .layer(CatchPanicLayer::custom(|_| broken()))
-        .layer(middleware::from_fn_with_state(site.clone(), by_router))
+        .layer(CatchPanicLayer::custom(|_| broken().into_response()))
+        .layer(middleware::from_fn_with_state(site.clone(), visit::by_router))
         .with_state(site.clone());
     Doors { site, router }
 }
 
 /// What is answered where a handler panicked.
-fn broken() -> Response {
-    Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", "Something broke here.").into_response()
+fn broken() -> Problem {
+    Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", "Something broke here.")
 }
 
 fn api() -> OpenApiRouter<Site> {
@@ -174,20 +175,6 @@ fn api() -> OpenApiRouter<Site> {
         .merge(system::routes())
 }
 
-/// Anybody can make up methods; each would be a series for ever.
-fn known_method(method: &Method) -> &'static str {
-    match *method {
-        Method::GET => "GET",
-        Method::POST => "POST",
-        Method::PUT => "PUT",
-        Method::PATCH => "PATCH",
-        Method::DELETE => "DELETE",
-        Method::HEAD => "HEAD",
-        Method::OPTIONS => "OPTIONS",
-        _ => "other",
-    }
-}
-
 /// Proofs of closed draws written out at a time: each can be long.
 const MAX_PROOFS: usize = 32;
 /// The same for operators' lists.
@@ -208,37 +195,4 @@ impl Site {
         });
         Ok(done.await.unwrap_or_else(|panic| Err(Refusal::Unknown(panic.to_string())))?)
     }
-}
-
-/// Around what the router knows, in one layer because each costs an allocation.
-async fn by_router(State(site): State<Site>, request: Request, next: Next) -> Response {
-    let matched = request.extensions().get::<MatchedPath>().cloned();
-    let route = matched.map_or(Route::Known("other"), Route::Matched);
-    around(&site, request, route, |request| next.run(request)).await
-}
-
-/// Around every request: limits before it, headers and counts after it.
-async fn around<F: Future<Output = Response>>(
-    site: &Site,
-    mut request: Request,
-    route: Route,
-    answer: impl FnOnce(Request) -> F,
-) -> Response {
-    let started = Instant::now();
-    let method = known_method(request.method());
-    let docs = request.uri().path().starts_with("/docs");
-    let person = pages::looks_at(&request);
-    let (mut response, left) = match site.limits.count(&mut request) {
-        Ok(left) => (answer(request).await, left),
-        Err(refusal) => (Problem::from(refusal).into_response(), Some((0, 0))),
-    };
-    if let Some(parts) = &person {
-        response = pages::in_person(parts, response);
-    }
-    browser::keep_in(&mut response, docs);
-    limits::tell(&mut response, left);
-    let status = response.status().as_u16();
-    site.app.metrics.requests.get_or_create(&RequestLabels { route, method, status }).inc();
-    site.app.metrics.request_seconds.observe(started.elapsed().as_secs_f64());
-    response
 }

@@ -5,7 +5,9 @@
 use std::hash::{Hash, Hasher};
 use std::sync::atomic::AtomicU64;
 
+use arc_swap::ArcSwap;
 use axum::extract::MatchedPath;
+use hashbrown::HashMap;
 use prometheus_client::encoding::{EncodeLabelSet, EncodeLabelValue, LabelValueEncoder};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -78,13 +80,40 @@ pub struct Draw {
     pub draw: String,
 }
 
+/// Counters that every request counts at: found without a lock, which a family takes for each.
+#[derive(Debug)]
+pub struct Counters<L: Clone + Hash + Eq> {
+    family: Family<L, Counter>,
+    known: ArcSwap<HashMap<L, Counter>>,
+}
+
+impl<L: Clone + Hash + Eq> Counters<L> {
+    fn new() -> Self {
+        Self { family: Family::default(), known: ArcSwap::default() }
+    }
+
+    pub fn count(&self, labels: L) {
+        if let Some(counter) = self.known.load().get(&labels) {
+            counter.inc();
+            return;
+        }
+        let counter = self.family.get_or_create(&labels).clone();
+        counter.inc();
+        self.known.rcu(|known| {
+            let mut known = HashMap::clone(known);
+            known.insert(labels.clone(), counter.clone());
+            known
+        });
+    }
+}
+
 #[derive(Debug)]
 pub struct Metrics {
     registry: Registry,
-    pub requests: Family<RequestLabels, Counter>,
+    pub requests: Counters<RequestLabels>,
     pub request_seconds: Histogram,
-    pub orders: Family<Outcome, Counter>,
-    pub plays: Family<Outcome, Counter>,
+    pub orders: Counters<Outcome>,
+    pub plays: Counters<Outcome>,
     pub deliveries: Family<DeliveryLabels, Counter>,
     pub unrecorded: Gauge,
     pub journal_batch: Histogram,
@@ -106,10 +135,10 @@ impl Default for Metrics {
         let sizes = || Histogram::new(exponential_buckets(1.0, 4.0, 7));
         let mut metrics = Self {
             registry: Registry::with_prefix("tidegate"),
-            requests: Family::default(),
+            requests: Counters::new(),
             request_seconds: seconds(),
-            orders: Family::default(),
-            plays: Family::default(),
+            orders: Counters::new(),
+            plays: Counters::new(),
             deliveries: Family::default(),
             unrecorded: Gauge::default(),
             journal_batch: sizes(),
@@ -132,10 +161,14 @@ impl Default for Metrics {
 impl Metrics {
     fn register(&mut self) {
         let to = &mut self.registry;
-        to.register("http_requests", "Requests answered", self.requests.clone());
+        to.register("http_requests", "Requests answered", self.requests.family.clone());
         to.register("http_request_seconds", "Time to answer a request", self.request_seconds.clone());
-        to.register("orders", "Attempts to order, and orders, by what became of them", self.orders.clone());
-        to.register("plays", "Attempts to play, by what became of them", self.plays.clone());
+        to.register(
+            "orders",
+            "Attempts to order, and orders, by what became of them",
+            self.orders.family.clone(),
+        );
+        to.register("plays", "Attempts to play, by what became of them", self.plays.family.clone());
         to.register("deliveries", "Tries to deliver coupons and events", self.deliveries.clone());
         to.register("unrecorded_claims", "Claims waiting to be recorded", self.unrecorded.clone());
         to.register("journal_batch_claims", "Claims made durable by one sync", self.journal_batch.clone());
@@ -160,11 +193,11 @@ impl Metrics {
     }
 
     pub fn order(&self, outcome: &'static str) {
-        self.orders.get_or_create(&Outcome { outcome }).inc();
+        self.orders.count(Outcome { outcome });
     }
 
     pub fn play(&self, outcome: &'static str) {
-        self.plays.get_or_create(&Outcome { outcome }).inc();
+        self.plays.count(Outcome { outcome });
     }
 
     /// What became of one try to deliver outside.

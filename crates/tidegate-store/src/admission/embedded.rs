@@ -9,7 +9,7 @@ use tokio::sync::watch;
 use super::{Kept, NotTaken, Now, Taken};
 use crate::gate::memory::MemoryGate;
 use crate::intake::journal::Journal;
-use crate::intake::{AppendError, Intake, Position, Unrecorded};
+use crate::intake::{Intake, Position, Unrecorded};
 use crate::ledger::sql::SqlLedger;
 use crate::recorder::{self, Listener};
 
@@ -58,10 +58,6 @@ impl Embedded {
             .gate
             .decide(request, |claim| self.journal.enqueue(claim.clone()).map_err(NotTaken::NotKept))?;
         Ok(Taken { kept: Kept { claim: claim.clone(), done }, claim })
-    }
-
-    pub(super) fn check(&self) -> Result<(), AppendError> {
-        self.journal.check()
     }
 
     pub(super) fn depth(&self) -> usize {

@@ -2,10 +2,11 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use axum::http::{HeaderMap, Method};
+use axum::http::Method;
 use tidegate_core::{Campaign, IdempotencyKey, Rejection, UserId};
 
 use super::Site;
+use super::headers::Headers;
 use super::input::{idempotency_key, token};
 use super::problem::Problem;
 
@@ -44,7 +45,7 @@ impl<'a> Attempt<'a> {
     pub(super) async fn admit(
         site: &'a Site,
         campaign: &Campaign,
-        headers: &HeaderMap,
+        headers: Headers<'_>,
     ) -> Result<Self, Problem> {
         let place = site.orders.take().ok_or(Rejection::Busy)?;
         site.app.count_attempt(campaign).await?;

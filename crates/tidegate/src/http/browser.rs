@@ -1,8 +1,8 @@
 //! Browsers: sessions in a cookie beside bearer tokens, protection against forged requests, headers that keep pages in.
 
-use axum::http::{HeaderMap, HeaderValue, Method, header};
-use axum::response::Response;
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, header};
 
+use super::headers::Headers;
 use super::problem::Problem;
 use crate::ops::Refusal;
 
@@ -12,6 +12,8 @@ pub(super) const COOKIE: &str = "__Host-session";
 const CONSOLE_COOKIE: &str = "__Host-console";
 /// A client that sends this gets its session as a cookie, out of reach of scripts.
 pub(super) const WANTS_COOKIE: &str = "tidegate-session";
+/// What browsers say of where a request comes from.
+const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
 /// The cookie for a session, or the one that takes it away.
 pub(super) fn cookie(token: Option<&str>) -> HeaderValue {
@@ -31,28 +33,28 @@ fn set_cookie(name: &str, token: Option<&str>, same_site: &str) -> HeaderValue {
 }
 
 /// The token of a buyer's session.
-pub(super) fn session_token(headers: &HeaderMap) -> Option<&str> {
+pub(super) fn session_token<'a>(headers: impl Into<Headers<'a>>) -> Option<&'a str> {
     find_cookie(headers, COOKIE)
 }
 
 /// The token of an operator's console.
-pub(super) fn console_token(headers: &HeaderMap) -> Option<&str> {
+pub(super) fn console_token<'a>(headers: impl Into<Headers<'a>>) -> Option<&'a str> {
     find_cookie(headers, CONSOLE_COOKIE)
 }
 
-pub(super) fn find_cookie<'a>(headers: &'a HeaderMap, wanted: &str) -> Option<&'a str> {
-    let cookies = headers.get_all(header::COOKIE).iter().filter_map(|value| value.to_str().ok());
+pub(super) fn find_cookie<'a>(headers: impl Into<Headers<'a>>, wanted: &str) -> Option<&'a str> {
+    let cookies = headers.into().all(&header::COOKIE).flatten();
     let mut pairs = cookies.flat_map(|value| value.split(';')).filter_map(|pair| pair.trim().split_once('='));
     pairs.find(|(name, _)| *name == wanted).map(|(_, token)| token)
 }
 
 /// A browser sends its cookie with requests that other sites make it send. Those are told by where they come from.
-pub(super) fn check_origin(method: &Method, headers: &HeaderMap) -> Result<(), Problem> {
+pub(super) fn check_origin<'a>(method: &Method, headers: impl Into<Headers<'a>>) -> Result<(), Problem> {
     if method.is_safe() {
         return Ok(());
     }
-    let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
-    let ours = match (text("sec-fetch-site"), text("origin"), text("host")) {
+    let headers = headers.into();
+    let ours = match (headers.get(&FETCH_SITE), headers.get(&header::ORIGIN), headers.get(&header::HOST)) {
         (Some(site), ..) => site == "same-origin",
         (None, Some(origin), Some(host)) => origin.split_once("://").is_some_and(|(_, from)| from == host),
         _ => false,
@@ -73,8 +75,7 @@ const FOR_PAGES: &str = "default-src 'none'; script-src 'self'; worker-src 'self
      img-src 'self' data: https:; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
 
 /// What every answer says to a browser.
-pub(super) fn keep_in(response: &mut Response, docs: bool) {
-    let headers = response.headers_mut();
+pub(super) fn keep_in(headers: &mut HeaderMap, docs: bool) {
     headers.reserve(8);
     // A worker is held to what comes with its own script.
     let page = headers.get(header::CONTENT_TYPE).is_some_and(|kind| {

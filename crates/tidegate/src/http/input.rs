@@ -8,7 +8,7 @@ use std::time::Duration;
 use axum::body::{Body, Bytes};
 use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, Method, StatusCode, header};
+use axum::http::{HeaderName, Method, StatusCode, header};
 use futures_util::future::poll_immediate;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use serde::Deserialize;
@@ -21,10 +21,13 @@ use utoipa::IntoParams;
 
 use super::Site;
 use super::browser::{check_origin, console_token, session_token};
+use super::headers::Headers;
 use super::problem::Problem;
 use crate::chance::short_digest;
 use crate::ops::App;
 use crate::ops::operators::Operating;
+
+pub(super) const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 
 /// Bounds on what is read.
 #[derive(Clone, Copy, Debug)]
@@ -46,36 +49,55 @@ impl<T: DeserializeOwned, const LARGE: bool> FromRequest<Site> for Input<T, LARG
     async fn from_request(request: Request, site: &Site) -> Result<Self, Problem> {
         let (parts, body) = request.into_parts();
         let max_body_bytes = if LARGE { site.bounds.max_draw_bytes } else { site.bounds.max_body_bytes };
-        let bytes = read_body(&parts.headers, body, Bounds { max_body_bytes, ..site.bounds }).await?;
+        let bytes =
+            read_body((&parts.headers).into(), body, Bounds { max_body_bytes, ..site.bounds }).await?;
         Ok(Self { value: parse(&bytes)?, fingerprint: short_digest(&[&bytes]) })
     }
 }
 
-/// Reads and checks a JSON body.
-pub(super) async fn json<T: DeserializeOwned>(
-    headers: &HeaderMap,
-    body: Body,
-    bounds: Bounds,
-) -> Result<T, Problem> {
-    parse(&read_body(headers, body, bounds).await?)
+/// A body: all of it, or still to come.
+pub(super) enum Sent<'a> {
+    Whole(&'a [u8]),
+    Coming(Body),
 }
 
-async fn read_body(headers: &HeaderMap, body: Body, bounds: Bounds) -> Result<Bytes, Problem> {
-    let too_large = || {
-        let detail = format!("The body may have at most {} bytes.", bounds.max_body_bytes);
-        Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "body_too_large", detail)
-    };
-    let length: Option<usize> =
-        headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
-    if length.is_some_and(|length| length > bounds.max_body_bytes) {
-        return Err(too_large());
+/// Reads and checks a JSON body.
+pub(super) async fn json<T: DeserializeOwned>(
+    headers: Headers<'_>,
+    sent: Sent<'_>,
+    bounds: Bounds,
+) -> Result<T, Problem> {
+    match sent {
+        Sent::Whole(bytes) => {
+            check_body(headers, bounds)?;
+            parse(bytes)
+        }
+        Sent::Coming(body) => parse(&read_body(headers, body, bounds).await?),
     }
-    let kind = headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or("");
+}
+
+fn too_large(bounds: Bounds) -> Problem {
+    let detail = format!("The body may have at most {} bytes.", bounds.max_body_bytes);
+    Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "body_too_large", detail)
+}
+
+/// What a request says about its body: not too large, and JSON.
+fn check_body(headers: Headers<'_>, bounds: Bounds) -> Result<(), Problem> {
+    let length: Option<usize> = headers.get(&header::CONTENT_LENGTH).and_then(|length| length.parse().ok());
+    if length.is_some_and(|length| length > bounds.max_body_bytes) {
+        return Err(too_large(bounds));
+    }
+    let kind = headers.get(&header::CONTENT_TYPE).unwrap_or("");
     let essence = kind.split(';').next().unwrap_or("").trim();
     if !essence.eq_ignore_ascii_case("application/json") {
         let detail = "Send JSON with the header Content-Type: application/json.";
         return Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported_media_type", detail));
     }
+    Ok(())
+}
+
+async fn read_body(headers: Headers<'_>, body: Body, bounds: Bounds) -> Result<Bytes, Problem> {
+    check_body(headers, bounds)?;
     let mut read = pin!(Limited::new(body, bounds.max_body_bytes).collect());
     // Nearly always it came with the headers: then nobody needs a timer.
     let read = match poll_immediate(&mut read).await {
@@ -87,7 +109,7 @@ async fn read_body(headers: &HeaderMap, body: Body, bounds: Bounds) -> Result<By
             let detail = "The body did not arrive in time.";
             Err(Problem::new(StatusCode::REQUEST_TIMEOUT, "body_timeout", detail))
         }
-        Ok(Err(error)) if error.is::<LengthLimitError>() => Err(too_large()),
+        Ok(Err(error)) if error.is::<LengthLimitError>() => Err(too_large(bounds)),
         Ok(Err(_)) => Err(Problem::new(StatusCode::BAD_REQUEST, "malformed_body", "The body broke off.")),
         Ok(Ok(body)) => Ok(body.to_bytes()),
     }
@@ -229,11 +251,15 @@ impl FromRequestParts<Site> for Address {
 }
 
 /// The other end of the connection, or whom a trusted proxy speaks for.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Peer(pub(super) IpAddr);
 
 /// The buyer's token: in the header, or, from a page of ours, in the cookie.
-pub(super) fn token<'a>(method: &Method, headers: &'a HeaderMap) -> Result<Option<&'a str>, Problem> {
+pub(super) fn token<'a>(
+    method: &Method,
+    headers: impl Into<Headers<'a>>,
+) -> Result<Option<&'a str>, Problem> {
+    let headers = headers.into();
     if let Some(token) = bearer(headers) {
         return Ok(Some(token));
     }
@@ -244,16 +270,17 @@ pub(super) fn token<'a>(method: &Method, headers: &'a HeaderMap) -> Result<Optio
     Ok(cookie)
 }
 
-pub(super) fn bearer(headers: &HeaderMap) -> Option<&str> {
-    let value = headers.get(header::AUTHORIZATION)?.to_str().ok()?;
-    let (scheme, token) = value.split_once(' ')?;
+pub(super) fn bearer<'a>(headers: impl Into<Headers<'a>>) -> Option<&'a str> {
+    let (scheme, token) = headers.into().get(&header::AUTHORIZATION)?.split_once(' ')?;
     scheme.eq_ignore_ascii_case("bearer").then_some(token.trim())
 }
 
 /// The request's idempotency key, if it has one.
-pub(super) fn idempotency_key(headers: &HeaderMap) -> Result<Option<IdempotencyKey>, Problem> {
-    let Some(value) = headers.get("idempotency-key") else { return Ok(None) };
-    let text = value.to_str().ok().filter(|text| (1..=MAX_IDEMPOTENCY_KEY).contains(&text.len()));
+pub(super) fn idempotency_key<'a>(
+    headers: impl Into<Headers<'a>>,
+) -> Result<Option<IdempotencyKey>, Problem> {
+    let Some(text) = headers.into().all(&IDEMPOTENCY_KEY).next() else { return Ok(None) };
+    let text = text.filter(|text| (1..=MAX_IDEMPOTENCY_KEY).contains(&text.len()));
     let text = text.ok_or_else(|| {
         let what = format!("must have 1 to {MAX_IDEMPOTENCY_KEY} printable ASCII characters");
         Problem::invalid(BTreeMap::from([("Idempotency-Key".to_owned(), what)]))

@@ -8,15 +8,14 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::extract::Request;
-use axum::http::{HeaderMap, HeaderName, HeaderValue};
-use axum::response::Response;
+use axum::http::{HeaderName, Method};
 use governor::clock::{Clock, DefaultClock};
 use governor::middleware::StateInformationMiddleware;
 use governor::state::keyed::DefaultKeyedStateStore;
 use governor::{Quota, RateLimiter};
 use ipnet::IpNet;
 
+use super::headers::Headers;
 use super::input::Peer;
 use crate::config::{Config, networks};
 use crate::ops::Refusal;
@@ -27,6 +26,7 @@ type Buckets = RateLimiter<IpAddr, DefaultKeyedStateStore<IpAddr>, DefaultClock,
 const SENSITIVE: [&str; 2] = ["/v1/auth/", "/v1/admin/login"];
 /// Forms that do; looking at them costs nothing.
 const FORMS: [&str; 2] = ["/sign-in", "/console/sign-in"];
+const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 const LIMIT: HeaderName = HeaderName::from_static("ratelimit-limit");
 const REMAINING: HeaderName = HeaderName::from_static("ratelimit-remaining");
 const RESET: HeaderName = HeaderName::from_static("ratelimit-reset");
@@ -60,12 +60,13 @@ impl Limits {
     }
 
     /// Whom the request is from: the last address in the chain that is not a proxy of ours.
-    fn client(&self, peer: IpAddr, headers: &HeaderMap) -> IpAddr {
+    fn client(&self, peer: IpAddr, headers: Headers<'_>) -> IpAddr {
         let trusted = |address: &IpAddr| self.trusted.iter().any(|network| network.contains(address));
         if !trusted(&peer) {
             return peer;
         }
-        let chain = headers.get_all("x-forwarded-for").iter().filter_map(|value| value.to_str().ok());
+        let name = FORWARDED_FOR;
+        let chain = headers.all(&name).flatten();
         let chain: Vec<IpAddr> =
             chain.flat_map(|value| value.split(',')).filter_map(|part| part.trim().parse().ok()).collect();
         chain.into_iter().rev().find(|address| !trusted(address)).unwrap_or(peer)
@@ -109,39 +110,39 @@ async fn tidy(limits: std::sync::Weak<Limits>) {
 pub(super) type Left = Option<(u32, u32)>;
 
 impl Limits {
-    /// Counts the request, and notes on it whom it is from.
-    pub(super) fn count(&self, request: &mut Request) -> Result<Left, Refusal> {
-        let Some(peer) = request.extensions().get::<Peer>().copied() else { return Ok(None) };
-        let client = self.client(peer.0, request.headers());
-        if client != peer.0 {
-            request.extensions_mut().insert(Peer(client));
-        }
+    /// Whom a request is from that came from this peer.
+    pub(super) fn asker<'a>(&self, peer: Peer, headers: impl Into<Headers<'a>>) -> Peer {
+        Peer(self.client(peer.0, headers.into()))
+    }
+
+    /// Counts a request of theirs.
+    pub(super) fn count(&self, Peer(client): Peer, method: &Method, path: &str) -> Result<Left, Refusal> {
         if self.exempt.iter().any(|network| network.contains(&client)) {
             return Ok(None);
         }
         let taken = Self::take(self.all.as_ref(), bucket_of(client))?;
-        let path = request.uri().path();
         let is_sensitive = SENSITIVE.iter().any(|prefix| path.starts_with(prefix))
-            || (!request.method().is_safe() && FORMS.contains(&path));
+            || (!method.is_safe() && FORMS.contains(&path));
         let strict = self.sensitive.as_ref().filter(|_| is_sensitive);
         Ok(Self::take(strict, bucket_of(client))?.or(taken))
     }
 }
 
-/// Tells the client.
-pub(super) fn tell(response: &mut Response, left: Left) {
+/// Tells the client: gives `tell` headers and their numbers.
+pub(super) fn tell(left: Left, mut tell: impl FnMut(HeaderName, u32)) {
     if let Some((limit, remaining)) = left {
-        let headers = response.headers_mut();
         if limit > 0 {
-            headers.insert(LIMIT, HeaderValue::from(limit));
+            tell(LIMIT, limit);
         }
-        headers.insert(REMAINING, HeaderValue::from(remaining));
-        headers.insert(RESET, HeaderValue::from_static("1"));
+        tell(REMAINING, remaining);
+        tell(RESET, 1);
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use axum::http::{HeaderMap, HeaderValue};
+
     use super::*;
 
     fn limits(trusted: &str) -> Limits {
@@ -155,14 +156,14 @@ mod tests {
     #[test]
     fn strangers_cannot_speak_for_others() {
         let peer: IpAddr = "203.0.113.9".parse().unwrap();
-        assert_eq!(limits("").client(peer, &forwarded("198.51.100.1")), peer);
-        assert_eq!(limits("10.0.0.0/8").client(peer, &forwarded("198.51.100.1")), peer);
+        assert_eq!(limits("").asker(Peer(peer), &forwarded("198.51.100.1")).0, peer);
+        assert_eq!(limits("10.0.0.0/8").asker(Peer(peer), &forwarded("198.51.100.1")).0, peer);
     }
 
     #[test]
     fn a_trusted_proxy_speaks_for_the_last_stranger_in_the_chain() {
         let proxy: IpAddr = "10.0.0.1".parse().unwrap();
-        let client = |chain: &str| limits("10.0.0.0/8").client(proxy, &forwarded(chain)).to_string();
+        let client = |chain: &str| limits("10.0.0.0/8").asker(Peer(proxy), &forwarded(chain)).0.to_string();
         assert_eq!(client("198.51.100.1"), "198.51.100.1");
         assert_eq!(
             client("6.6.6.6, 198.51.100.1, 10.0.0.2"),

@@ -9,6 +9,7 @@ use std::pin::pin;
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
+use axum::body::Body;
 use axum::http::StatusCode;
 use hyper::Request;
 use hyper::body::Incoming;
@@ -20,8 +21,8 @@ use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::Semaphore;
 
 use super::doors::Doors;
-use super::input::Peer;
 use super::problem::Problem;
+use super::short_way;
 use super::socket::Socket;
 use crate::config::Http;
 use crate::ops::App;
@@ -95,16 +96,20 @@ pub async fn serve(listener: TcpListener, doors: Doors, app: Arc<App>, settings:
 async fn connection(stream: TcpStream, peer: IpAddr, doors: Doors, app: &App, settings: &Http) {
     // Small answers go out at once. A socket that refuses this is about to fail anyway.
     let _ = stream.set_nodelay(true);
-    let socket = Socket::new(stream, Duration::from_millis(settings.write_timeout_ms));
-    let answer = |mut request: Request<Incoming>| {
-        request.extensions_mut().insert(Peer(peer));
+    let mut socket = Socket::new(stream, Duration::from_millis(settings.write_timeout_ms));
+    let patience = Duration::from_millis(settings.header_timeout_ms);
+    match short_way::serve(&mut socket, peer, &doors, app, patience).await {
+        short_way::End::Gone => return,
+        short_way::End::NotForHere(begun) => socket.put_back(begun),
+    }
+    let answer = |request: Request<Incoming>| {
         let doors = doors.clone();
-        async move { Ok::<_, Infallible>(doors.answer(request).await) }
+        async move { Ok::<_, Infallible>(doors.answer(request.map(Body::new), peer).await) }
     };
     let mut serving = pin!(
         http1::Builder::new()
             .timer(TokioTimer::new())
-            .header_read_timeout(Duration::from_millis(settings.header_timeout_ms))
+            .header_read_timeout(patience)
             .max_buf_size(HEADER_BYTES)
             .serve_connection(TokioIo::new(socket), service_fn(answer))
     );

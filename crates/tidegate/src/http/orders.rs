@@ -3,11 +3,10 @@
 use std::time::Instant;
 
 use axum::Json;
-use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, Method, StatusCode};
-use axum::response::Response;
+use axum::http::{Method, StatusCode};
+use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
 use tidegate_core::limits::MAX_QUANTITY;
 use tidegate_core::{CampaignId, Order, OrderId, OrderState};
@@ -16,9 +15,10 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::Site;
-use super::answer::made;
+use super::answer::{Answer, made};
 use super::attempt::Attempt;
-use super::input::{Asked, Buyer, Id, Input, PageQuery, idempotency_key, json, token};
+use super::headers::Headers;
+use super::input::{Asked, Buyer, Id, Input, PageQuery, Sent, idempotency_key, json, token};
 use super::order_shapes::OrderShape;
 use super::problem::Problem;
 use super::shapes::PageShape;
@@ -65,19 +65,23 @@ impl OrderInput {
     responses((status = 201, body = OrderShape), (status = 202, body = OrderShape), (status = 401, body = Problem),
               (status = 404, body = Problem), (status = 409, body = Problem), (status = 422, body = Problem),
               (status = 503, body = Problem)))]
-pub(super) async fn place(
-    State(site): State<Site>,
-    Id(id): Id<CampaignId>,
-    request: Request,
-) -> Result<Response, Problem> {
-    let started = Instant::now();
+async fn place(State(site): State<Site>, Id(id): Id<CampaignId>, request: Request) -> Response {
     let (Parts { headers, .. }, body) = request.into_parts();
-    let outcome = try_place(&site, id, &headers, body).await;
-    count(&site, id, &outcome, started);
-    let Placed { order, replayed } = outcome?;
+    answer(&site, id, (&headers).into(), Sent::Coming(body)).await.into_response()
+}
+
+/// Answers an order, whichever way it came.
+pub(super) async fn answer(site: &Site, id: CampaignId, headers: Headers<'_>, sent: Sent<'_>) -> Answer {
+    let started = Instant::now();
+    let outcome = try_place(site, id, headers, sent).await;
+    count(site, id, &outcome, started);
+    let Placed { order, replayed } = match outcome {
+        Ok(placed) => placed,
+        Err(problem) => return problem.answer(),
+    };
     let status = if order.state == OrderState::Queued { StatusCode::ACCEPTED } else { StatusCode::CREATED };
-    let location = ["/v1/orders/", site.app.text(order.id).as_str()].concat();
-    Ok(made(status, location, |body| OrderShape::of(&site.app, &order).write(body), replayed))
+    let shape = OrderShape::of(&site.app, &order);
+    made(status, ["/v1/orders/", shape.id()].concat(), |body| shape.write(body), replayed)
 }
 
 /// Counts an attempt, from wherever it came.
@@ -92,14 +96,19 @@ pub(super) fn count(site: &Site, id: CampaignId, outcome: &Result<Placed, Proble
 }
 
 /// The checks in their published order: the sale, then who asks, then what for.
-async fn try_place(site: &Site, id: CampaignId, headers: &HeaderMap, body: Body) -> Result<Placed, Problem> {
+async fn try_place(
+    site: &Site,
+    id: CampaignId,
+    headers: Headers<'_>,
+    sent: Sent<'_>,
+) -> Result<Placed, Problem> {
     let app = &site.app;
     let sale = match app.open_campaign(id, app.now()).await {
         Ok(sale) => sale,
-        Err(refusal) => return Box::pin(replay(site, id, headers, body, refusal)).await,
+        Err(refusal) => return Box::pin(replay(site, id, headers, sent, refusal)).await,
     };
     let attempt = Attempt::admit(site, &sale, headers).await?;
-    let input: OrderInput = json(headers, body, site.bounds).await?;
+    let input: OrderInput = json(headers, sent, site.bounds).await?;
     Ok(app.place(attempt.user, &sale, input.check()?, attempt.key, input.pass.as_deref()).await?)
 }
 
@@ -107,8 +116,8 @@ async fn try_place(site: &Site, id: CampaignId, headers: &HeaderMap, body: Body)
 async fn replay(
     site: &Site,
     id: CampaignId,
-    headers: &HeaderMap,
-    body: Body,
+    headers: Headers<'_>,
+    sent: Sent<'_>,
     refusal: Refusal,
 ) -> Result<Placed, Problem> {
     let Ok(Some(key)) = idempotency_key(headers) else { return Err(refusal.into()) };
@@ -118,7 +127,7 @@ async fn replay(
     if site.app.holds_nothing(buyer, id).await {
         return Err(refusal.into());
     }
-    let Ok(input) = json::<OrderInput>(headers, body, site.bounds).await else { return Err(refusal.into()) };
+    let Ok(input) = json::<OrderInput>(headers, sent, site.bounds).await else { return Err(refusal.into()) };
     let Ok(quantity) = input.check() else { return Err(refusal.into()) };
     match site.app.replay(buyer, id, quantity, key).await? {
         Some(order) => Ok(Placed { order, replayed: true }),

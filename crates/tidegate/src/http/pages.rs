@@ -261,7 +261,7 @@ fn trouble(parts: &Parts, problem: &Problem) -> Response {
     let mut response = html(problem.status(), &TroublePage::of(page, problem.code()));
     response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
     if let Some(wait) = problem.retry_after() {
-        response.headers_mut().insert(header::RETRY_AFTER, wait);
+        response.headers_mut().insert(header::RETRY_AFTER, wait.into());
     }
     response
 }

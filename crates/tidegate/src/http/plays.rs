@@ -3,11 +3,10 @@
 use std::time::Instant;
 
 use axum::Json;
-use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, Method, StatusCode, header};
-use axum::response::Response;
+use axum::http::{Method, StatusCode, header};
+use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
 use tidegate_core::limits::{MAX_ADDRESS_LINE, MAX_CLIENT_SEED};
 use tidegate_core::{CampaignId, DrawId, PlayId, PlayState};
@@ -16,16 +15,20 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::Site;
-use super::answer::made;
+use super::answer::{Answer, made};
 use super::attempt::Attempt;
 use super::draw_shapes::PlayShape;
-use super::input::{Asked, Buyer, Id, Input, PageQuery, idempotency_key, json, token};
+use super::headers::Headers;
+use super::input::{Asked, Buyer, Id, Input, PageQuery, Sent, idempotency_key, json, token};
 use super::problem::Problem;
 use super::shapes::PageShape;
 use super::terms::Checks;
 use crate::ops::Refusal;
 use crate::ops::live::Attempted;
 use crate::ops::plays::{PlayView, Played};
+
+/// Where draws are played.
+pub(super) const PATH: &str = "/v1/draws/{id}/plays";
 
 pub(super) fn routes() -> OpenApiRouter<Site> {
     OpenApiRouter::new()
@@ -59,10 +62,10 @@ impl PlayInput {
 }
 
 /// A body may be left out.
-async fn read(site: &Site, headers: &HeaderMap, body: Body) -> Result<PlayInput, Problem> {
-    let sent = headers.contains_key(header::CONTENT_TYPE) || headers.contains_key(header::TRANSFER_ENCODING);
-    let empty = headers.get(header::CONTENT_LENGTH).is_none_or(|length| length == "0");
-    if !sent && empty { Ok(PlayInput::default()) } else { json(headers, body, site.bounds).await }
+async fn read(site: &Site, headers: Headers<'_>, sent: Sent<'_>) -> Result<PlayInput, Problem> {
+    let is_told = headers.has(&header::CONTENT_TYPE) || headers.has(&header::TRANSFER_ENCODING);
+    let empty = !headers.has(&header::CONTENT_LENGTH) || headers.get(&header::CONTENT_LENGTH) == Some("0");
+    if !is_told && empty { Ok(PlayInput::default()) } else { json(headers, sent, site.bounds).await }
 }
 
 /// Plays a seat of a draw. 201: it is on disk, and this is what it won. 202: it waits, and can be found by its id.
@@ -74,19 +77,27 @@ async fn read(site: &Site, headers: &HeaderMap, body: Body) -> Result<PlayInput,
     responses((status = 201, body = PlayShape), (status = 202, body = PlayShape), (status = 401, body = Problem),
               (status = 403, body = Problem), (status = 404, body = Problem), (status = 409, body = Problem),
               (status = 422, body = Problem), (status = 503, body = Problem)))]
-async fn play(State(site): State<Site>, Id(id): Id<DrawId>, request: Request) -> Result<Response, Problem> {
-    let started = Instant::now();
+async fn play(State(site): State<Site>, Id(id): Id<DrawId>, request: Request) -> Response {
     let (Parts { headers, .. }, body) = request.into_parts();
-    let outcome = try_play(&site, id.campaign(), &headers, body).await;
-    count(&site, id.campaign(), &outcome, started);
-    let Played { play, replayed } = outcome?;
+    answer(&site, id, (&headers).into(), Sent::Coming(body)).await.into_response()
+}
+
+/// Answers a play, whichever way it came.
+pub(super) async fn answer(site: &Site, id: DrawId, headers: Headers<'_>, sent: Sent<'_>) -> Answer {
+    let started = Instant::now();
+    let outcome = try_play(site, id.campaign(), headers, sent).await;
+    count(site, id.campaign(), &outcome, started);
+    let Played { play, replayed } = match outcome {
+        Ok(played) => played,
+        Err(problem) => return problem.answer(),
+    };
     let queued = play.play.state == PlayState::Queued;
     let status = if queued { StatusCode::ACCEPTED } else { StatusCode::CREATED };
     let location = ["/v1/plays/", site.app.text(play.play.id).as_str()].concat();
     let shape = PlayShape::of(&site.app, play);
     // Writing to memory cannot fail.
     let write = |body: &mut Vec<u8>| serde_json::to_writer(body, &shape).unwrap_or_default();
-    Ok(made(status, location, write, replayed))
+    made(status, location, write, replayed)
 }
 
 /// Counts an attempt, from wherever it came.
@@ -103,14 +114,19 @@ pub(super) fn count(site: &Site, id: CampaignId, outcome: &Result<Played, Proble
 }
 
 /// The checks in their published order: the draw, then who asks, then with what.
-async fn try_play(site: &Site, id: CampaignId, headers: &HeaderMap, body: Body) -> Result<Played, Problem> {
+async fn try_play(
+    site: &Site,
+    id: CampaignId,
+    headers: Headers<'_>,
+    sent: Sent<'_>,
+) -> Result<Played, Problem> {
     let app = &site.app;
     let draw = match app.open_campaign(id, app.now()).await {
         Ok(draw) => draw,
-        Err(refusal) => return Box::pin(replay(site, id, headers, body, refusal)).await,
+        Err(refusal) => return Box::pin(replay(site, id, headers, sent, refusal)).await,
     };
     let attempt = Attempt::admit(site, &draw, headers).await?;
-    let input = read(site, headers, body).await?;
+    let input = read(site, headers, sent).await?;
     Ok(app.play(attempt.user, &draw, input.client_seed()?, attempt.key, input.pass.as_deref()).await?)
 }
 
@@ -118,8 +134,8 @@ async fn try_play(site: &Site, id: CampaignId, headers: &HeaderMap, body: Body) 
 async fn replay(
     site: &Site,
     id: CampaignId,
-    headers: &HeaderMap,
-    body: Body,
+    headers: Headers<'_>,
+    sent: Sent<'_>,
     refusal: Refusal,
 ) -> Result<Played, Problem> {
     let Ok(Some(key)) = idempotency_key(headers) else { return Err(refusal.into()) };
@@ -128,7 +144,7 @@ async fn replay(
     if site.app.holds_nothing(player, id).await {
         return Err(refusal.into());
     }
-    let Ok(input) = read(site, headers, body).await else { return Err(refusal.into()) };
+    let Ok(input) = read(site, headers, sent).await else { return Err(refusal.into()) };
     let Ok(seed) = input.client_seed() else { return Err(refusal.into()) };
     match site.app.replay_play(player, id, &seed, key).await? {
         Some(play) => Ok(Played { play, replayed: true }),

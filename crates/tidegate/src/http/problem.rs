@@ -4,13 +4,14 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
-use axum::body::{Body, Bytes};
-use axum::http::{HeaderValue, StatusCode, header};
+use axum::body::Bytes;
+use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 use tidegate_core::Rejection;
 use utoipa::ToSchema;
 
+use super::answer::Answer;
 use crate::ops::Refusal;
 
 /// An error, as `application/problem+json`.
@@ -74,10 +75,10 @@ impl Problem {
     }
 
     /// When to come back, for those it makes sense to come back from.
-    pub(super) fn retry_after(&self) -> Option<HeaderValue> {
+    pub(super) fn retry_after(&self) -> Option<u64> {
         let status = self.status();
         matches!(status, StatusCode::SERVICE_UNAVAILABLE | StatusCode::TOO_MANY_REQUESTS)
-            .then(|| HeaderValue::from(self.retry_after))
+            .then_some(self.retry_after)
     }
 
     pub(super) fn status(&self) -> StatusCode {
@@ -129,22 +130,23 @@ impl From<tidegate_store::ledger::LedgerError> for Problem {
     }
 }
 
-impl IntoResponse for Problem {
-    fn into_response(self) -> Response {
-        let status = self.status();
+impl Problem {
+    pub(super) fn answer(self) -> Answer {
         let plain = self.plain.and_then(|rejection| PLAIN.get(rejection as usize).cloned());
         let body = plain.unwrap_or_else(|| serde_json::to_vec(&self).unwrap_or_default().into());
-        let mut response = Response::new(Body::from(body));
-        *response.status_mut() = status;
-        let headers = response.headers_mut();
-        headers.reserve(10);
-        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
+        let mut answer = Answer::new(self.status(), "application/problem+json", body);
         if let Some(wait) = self.retry_after() {
-            headers.insert(header::RETRY_AFTER, wait);
+            answer = answer.with(header::RETRY_AFTER, wait.to_string());
         }
-        if status == StatusCode::UNAUTHORIZED {
-            headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+        if answer.status == StatusCode::UNAUTHORIZED {
+            answer = answer.with(header::WWW_AUTHENTICATE, "Bearer");
         }
-        response
+        answer
+    }
+}
+
+impl IntoResponse for Problem {
+    fn into_response(self) -> Response {
+        self.answer().into_response()
     }
 }

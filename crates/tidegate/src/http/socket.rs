@@ -8,6 +8,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
+use bytes::Bytes;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::time::Sleep;
@@ -16,13 +17,20 @@ use tokio::time::Sleep;
 pub(super) struct Socket {
     stream: TcpStream,
     timeout: Duration,
+    /// What was read of it already, and is to be read again.
+    begun: Bytes,
     /// Runs while a write waits.
     patience: Option<Pin<Box<Sleep>>>,
 }
 
 impl Socket {
     pub(super) fn new(stream: TcpStream, timeout: Duration) -> Self {
-        Self { stream, timeout, patience: None }
+        Self { stream, timeout, begun: Bytes::new(), patience: None }
+    }
+
+    /// Is read again, before anything else.
+    pub(super) fn put_back(&mut self, begun: Bytes) {
+        self.begun = begun;
     }
 
     fn bounded<T>(&mut self, context: &mut Context<'_>, write: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
@@ -43,7 +51,12 @@ impl AsyncRead for Socket {
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_read(context, buffer)
+        if self.begun.is_empty() {
+            return Pin::new(&mut self.stream).poll_read(context, buffer);
+        }
+        let fits = self.begun.len().min(buffer.remaining());
+        buffer.put_slice(&self.begun.split_to(fits));
+        Poll::Ready(Ok(()))
     }
 }
 

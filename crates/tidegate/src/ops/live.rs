@@ -1,7 +1,7 @@
 //! The figures of running campaigns, second by second: counted where things happen, sampled by a worker, shown to
 //! whoever watches.
 //!
-//! What always holds: counting takes a look-up under a lock for reading and a few relaxed additions; everything kept is
+//! What always holds: counting takes a look-up without a lock and a few relaxed additions; everything kept is
 //! bounded; figures are gathered at most once a second for each campaign, however many watch. Whether something is
 //! fresh is told by a clock that nobody sets.
 
@@ -15,6 +15,7 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use arc_swap::ArcSwap;
 use hashbrown::{HashMap, HashSet};
 use parking_lot::RwLock;
 use quick_cache::sync::Cache;
@@ -43,7 +44,8 @@ const MOST_STREAMS: usize = 64;
 /// What is kept of every campaign.
 #[derive(Debug)]
 pub(super) struct Live {
-    campaigns: RwLock<HashMap<CampaignId, Arc<Watched>>>,
+    /// Read by every attempt, changed by few: readers write nothing that another core has to fetch.
+    campaigns: ArcSwap<HashMap<CampaignId, Arc<Watched>>>,
     /// What was last shown of each, whether or not something is kept of it.
     shown: Cache<CampaignId, Arc<tokio::sync::Mutex<Shown>>>,
     /// What comes back soon, by campaign; `None` while that is not known.
@@ -54,7 +56,7 @@ pub(super) struct Live {
 impl Default for Live {
     fn default() -> Self {
         Self {
-            campaigns: RwLock::default(),
+            campaigns: ArcSwap::default(),
             shown: Cache::new(MOST_SHOWN),
             expiring: RwLock::default(),
             streams: Arc::new(Semaphore::new(MOST_STREAMS)),
@@ -84,22 +86,27 @@ impl Watched {
 
 impl Live {
     fn find(&self, id: CampaignId) -> Option<Arc<Watched>> {
-        self.campaigns.read().get(&id).cloned()
+        self.campaigns.load().get(&id).cloned()
     }
 
     /// What is kept of a campaign from now on; `None` where there are too many. The sampler makes room each second.
     fn take_up(&self, id: CampaignId) -> Option<Arc<Watched>> {
-        {
-            // A crowd that finds no room does not wait for each other to find none.
-            let campaigns = self.campaigns.read();
-            if let Some(watched) = campaigns.get(&id) {
-                return Some(watched.clone());
-            }
-            if campaigns.len() >= MOST_IN_ORDER + MOST_CLOSED {
-                return None;
-            }
+        if self.campaigns.load().len() < MOST_IN_ORDER + MOST_CLOSED {
+            let watched = Watched::new();
+            self.change(|campaigns| {
+                campaigns.entry(id).or_insert_with(|| watched.clone());
+            });
         }
-        Some(self.campaigns.write().entry(id).or_insert_with(Watched::new).clone())
+        self.find(id)
+    }
+
+    /// `change` may run more than once.
+    fn change(&self, change: impl Fn(&mut HashMap<CampaignId, Arc<Watched>>)) {
+        self.campaigns.rcu(|campaigns| {
+            let mut campaigns = HashMap::clone(campaigns);
+            change(&mut campaigns);
+            campaigns
+        });
     }
 
     fn shown(&self, id: CampaignId) -> Arc<tokio::sync::Mutex<Shown>> {
@@ -108,16 +115,16 @@ impl Live {
     }
 
     fn all(&self) -> Vec<(CampaignId, Arc<Watched>)> {
-        self.campaigns.read().iter().map(|(id, watched)| (*id, watched.clone())).collect()
+        self.campaigns.load().iter().map(|(id, watched)| (*id, watched.clone())).collect()
     }
 
     /// Gives up those that run and are not among the first any more.
     fn make_room(&self, first: &[Arc<Campaign>], runs: impl Fn(CampaignId) -> bool) {
         let first: HashSet<CampaignId> = first.iter().map(|campaign| campaign.id).collect();
-        let known = self.campaigns.read().keys().copied().collect::<Vec<_>>();
+        let known = self.campaigns.load().keys().copied().collect::<Vec<_>>();
         let given_up: Vec<_> = known.into_iter().filter(|id| !first.contains(id) && runs(*id)).collect();
         if !given_up.is_empty() {
-            self.campaigns.write().retain(|id, _| !given_up.contains(id));
+            self.change(|campaigns| campaigns.retain(|id, _| !given_up.contains(id)));
         }
     }
 
@@ -127,9 +134,9 @@ impl Live {
         let closed = kept.iter().filter_map(|(id, watched)| Some((watched.past.lock().closed?, *id)));
         let mut closed: Vec<_> = closed.collect();
         closed.sort_unstable();
-        let mut campaigns = self.campaigns.write();
-        for (_, id) in closed.iter().take(closed.len().saturating_sub(MOST_CLOSED)) {
-            campaigns.remove(id);
+        let oldest = &closed[..closed.len().saturating_sub(MOST_CLOSED)];
+        if !oldest.is_empty() {
+            self.change(|campaigns| campaigns.retain(|id, _| !oldest.iter().any(|(_, old)| old == id)));
         }
     }
 }
@@ -137,7 +144,7 @@ impl Live {
 impl App {
     /// Counts at a campaign's meter. Only those that run, or are about to, get one: what anybody can name takes no memory.
     fn count(&self, id: CampaignId, count: impl Fn(&Meter)) {
-        if let Some(watched) = self.live.campaigns.read().get(&id) {
+        if let Some(watched) = self.live.campaigns.load().get(&id) {
             return count(&watched.meter);
         }
         if self.book.find(id).is_some_and(|campaign| self.is_near(&campaign))

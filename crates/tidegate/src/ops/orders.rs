@@ -1,8 +1,10 @@
 //! Orders: placed, found, cancelled, expired.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::future::poll_immediate;
 use tidegate_core::{
     Campaign, CampaignId, CampaignState, Claim, ClaimId, ClaimRequest, Granted, IdempotencyKey, Moment,
     Order, OrderId, OrderState, Phase, Rejection, UserId, Wanted,
@@ -114,16 +116,22 @@ impl App {
         if !self.health.is_ready() || !self.has_its_number() {
             return Err(NotTaken::Rejected(Rejection::NotReady));
         }
-        self.admission.check().map_err(NotTaken::NotKept)?;
         self.admission.claim(request, campaign.protect.user_rate_per_s).await
     }
 
     /// The claim once it is durable; as it is, and `false`, where that takes longer than an answer may.
     pub(super) async fn kept(&self, taken: Result<Taken, NotTaken>) -> Result<(Arc<Claim>, bool), NotTaken> {
         let Taken { claim, kept } = taken?;
-        match tokio::time::timeout(self.rules.answer_within, kept.wait()).await {
-            Ok(kept) => kept.map(|claim| (claim, true)).map_err(NotTaken::NotKept),
-            Err(_) => Ok((claim, false)),
+        let (patience, wait) = (self.rules.answer_within, pin!(kept.wait()));
+        // Where nobody waits, nobody needs a timer.
+        let kept = if patience.is_zero() {
+            poll_immediate(wait).await
+        } else {
+            tokio::time::timeout(patience, wait).await.ok()
+        };
+        match kept {
+            Some(kept) => kept.map(|claim| (claim, true)).map_err(NotTaken::NotKept),
+            None => Ok((claim, false)),
         }
     }
 

@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use governor::clock::{Clock, DefaultClock};
-use governor::{DefaultDirectRateLimiter, DefaultKeyedRateLimiter, Quota, RateLimiter};
-use hashbrown::HashMap;
+use governor::state::keyed::DefaultKeyedStateStore;
+use governor::{DefaultDirectRateLimiter, Quota, RateLimiter};
+use hashbrown::{DefaultHashBuilder, HashMap};
 use tidegate_core::{Campaign, CampaignId, UserId};
 
 use super::{App, Refusal};
@@ -16,28 +17,36 @@ use super::{App, Refusal};
 #[derive(Debug, Default)]
 pub(super) struct Rates(ArcSwap<HashMap<CampaignId, Arc<SaleRates>>>);
 
+/// Ids are ours: nobody can choose them so that they meet in the same place of the map.
+type PerBuyer = RateLimiter<UserId, DefaultKeyedStateStore<UserId, DefaultHashBuilder>, DefaultClock>;
+
 #[derive(Debug)]
 struct SaleRates {
     everybody: Option<DefaultDirectRateLimiter>,
-    each: Option<DefaultKeyedRateLimiter<UserId>>,
+    each: Option<PerBuyer>,
+}
+
+fn per_buyer(quota: Quota) -> PerBuyer {
+    RateLimiter::dashmap_with_clock_and_hasher(quota, DefaultClock::default(), DefaultHashBuilder::default())
 }
 
 impl Rates {
-    fn of(&self, sale: &Campaign) -> Arc<SaleRates> {
+    /// Asks a sale's buckets.
+    fn ask<T>(&self, sale: &Campaign, ask: impl Fn(&SaleRates) -> T) -> T {
         if let Some(rates) = self.0.load().get(&sale.id) {
-            return rates.clone();
+            return ask(rates);
         }
         let quota = |per_s| NonZeroU32::new(per_s).map(Quota::per_second);
         let rates = Arc::new(SaleRates {
             everybody: quota(sale.protect.sale_rate_per_s).map(RateLimiter::direct),
-            each: quota(sale.protect.user_rate_per_s).map(RateLimiter::keyed),
+            each: quota(sale.protect.user_rate_per_s).map(per_buyer),
         });
         self.0.rcu(|all| {
             let mut all = HashMap::clone(all);
             all.entry(sale.id).or_insert_with(|| rates.clone());
             all
         });
-        self.0.load().get(&sale.id).cloned().unwrap_or(rates)
+        ask(self.0.load().get(&sale.id).unwrap_or(&rates))
     }
 
     pub(super) fn forget(&self, sale: CampaignId) {
@@ -65,8 +74,8 @@ impl App {
         if sale.protect.sale_rate_per_s == 0 {
             return Ok(());
         }
-        let rates = self.rates.of(sale);
-        let Some(Err(wait)) = rates.everybody.as_ref().map(RateLimiter::check) else {
+        let asked = self.rates.ask(sale, |rates| rates.everybody.as_ref().map(RateLimiter::check));
+        let Some(Err(wait)) = asked else {
             let name = || format!("rate:{}", sale.id.raw());
             return self.count_everywhere(name, sale.protect.sale_rate_per_s).await;
         };
@@ -79,8 +88,8 @@ impl App {
         if sale.protect.user_rate_per_s == 0 {
             return Ok(());
         }
-        let rates = self.rates.of(sale);
-        let Some(Err(wait)) = rates.each.as_ref().map(|each| each.check_key(&user)) else { return Ok(()) };
+        let asked = self.rates.ask(sale, |rates| rates.each.as_ref().map(|each| each.check_key(&user)));
+        let Some(Err(wait)) = asked else { return Ok(()) };
         Err(Refusal::Slower { retry_after: rounded(wait.wait_time_from(DefaultClock::default().now())) })
     }
 

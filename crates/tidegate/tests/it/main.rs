@@ -25,6 +25,7 @@ mod passes;
 mod payments;
 mod readme;
 mod receiver;
+mod short_way;
 mod stream;
 mod support;
 mod system;

@@ -218,6 +218,6 @@ async fn try_play(
         return Ok(Played { play, replayed: true });
     }
     let draw = app.open_campaign(id.campaign(), app.now()).await?;
-    let attempt = Attempt::admit(site, &draw, headers).await?;
+    let attempt = Attempt::admit(site, &draw, headers.into()).await?;
     Ok(app.play(attempt.user, &draw, seed, key, form.given("pass")).await?)
 }

@@ -75,7 +75,7 @@ async fn try_buy(
         return Ok(Placed { order, replayed: true });
     }
     let sale = app.open_campaign(id, app.now()).await?;
-    let attempt = Attempt::admit(site, &sale, headers).await?;
+    let attempt = Attempt::admit(site, &sale, headers.into()).await?;
     let mut pass = form.given("pass").map(str::to_owned);
     if pass.is_none() && sale.protect.needs_pass() {
         let answer = form.given("challenge_id").zip(form.given("answer"));

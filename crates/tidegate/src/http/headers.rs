@@ -1,0 +1,75 @@
+//! A request's headers, whoever has read them: hyper into a map, or the short way where they stand.
+
+use axum::http::{HeaderMap, HeaderName, HeaderValue};
+
+/// Only plain text counts: a header with anything else is as good as none.
+#[derive(Clone, Copy)]
+pub(super) enum Headers<'a> {
+    Map(&'a HeaderMap),
+    Read(&'a [httparse::Header<'a>]),
+}
+
+impl<'a> Headers<'a> {
+    /// The first of this name.
+    pub(super) fn get(self, name: &HeaderName) -> Option<&'a str> {
+        match self {
+            Self::Map(map) => map.get(name)?.to_str().ok(),
+            Self::Read(_) => self.all(name).next()?,
+        }
+    }
+
+    /// All of this name; `None` where one is no plain text.
+    pub(super) fn all(self, name: &HeaderName) -> impl Iterator<Item = Option<&'a str>> + use<'a, '_> {
+        let (map, read) = match self {
+            Self::Map(map) => (Some(map), [].as_slice()),
+            Self::Read(read) => (None, read),
+        };
+        let text = |value: &'a HeaderValue| value.to_str().ok();
+        let named = read.iter().filter(|one| one.name.eq_ignore_ascii_case(name.as_str()));
+        map.into_iter()
+            .flat_map(move |map| map.get_all(name))
+            .map(text)
+            .chain(named.map(|one| plain(one.value)))
+    }
+
+    pub(super) fn has(self, name: &HeaderName) -> bool {
+        self.all(name).next().is_some()
+    }
+}
+
+impl<'a> From<&'a HeaderMap> for Headers<'a> {
+    fn from(map: &'a HeaderMap) -> Self {
+        Self::Map(map)
+    }
+}
+
+/// What `HeaderValue::to_str` takes for text.
+fn plain(value: &[u8]) -> Option<&str> {
+    let is_plain = value.iter().all(|byte| *byte == b'\t' || (b' '..0x7f).contains(byte));
+    std::str::from_utf8(value).ok().filter(|_| is_plain)
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::http::header::{COOKIE, HOST, ORIGIN};
+
+    use super::*;
+
+    #[test]
+    fn both_ways_read_alike() {
+        let lines: [(&str, &[u8]); 5] =
+            [("Host", b"a"), ("cookie", b"x=1"), ("COOKIE", b"\xff"), ("Cookie", b"y=2"), ("x", b"")];
+        let read = lines.map(|(name, value)| httparse::Header { name, value });
+        let mut map = HeaderMap::new();
+        for (name, value) in lines {
+            let name: HeaderName = name.parse().unwrap();
+            map.append(name, HeaderValue::from_bytes(value).unwrap());
+        }
+        for headers in [Headers::Map(&map), Headers::Read(&read)] {
+            assert_eq!(headers.get(&HOST), Some("a"));
+            assert_eq!(headers.get(&HeaderName::from_static("x")), Some(""));
+            assert_eq!(headers.all(&COOKIE).collect::<Vec<_>>(), [Some("x=1"), None, Some("y=2")]);
+            assert!(headers.has(&COOKIE) && !headers.has(&ORIGIN) && headers.get(&ORIGIN).is_none());
+        }
+    }
+}
