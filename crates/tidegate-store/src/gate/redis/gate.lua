@@ -3,22 +3,22 @@
 -- A pool is split over shards, each a set of keys like these. Slot n belongs to shard (n - 1) mod shards until it is moved.
 --
 -- KEYS  1 pool      hash: epoch version door top next applied shards, units on their way (queued to the ledger, moving to
---                  another shard), passes (last spent returned), a draw's table; "building" instead of an epoch until it
---                  is all there
+--                  another shard), passes (last spent returned), the second that rates are of, a draw's table; "building"
+--                  instead of an epoch until it is all there
 --       2 returned  sorted set: free slots below next
---       3 users     hash: units held, by user
+--       3 users     hash: by user, the units held, then " place key" of each claim that may not be recorded: its entry in the
+--                  stream and its idempotency key, "-" for none. "place+key" where the attempt is counted in rates
 --       4 passes    hash: the outstanding pass of each user, "number expires"
 --       5 issued    sorted set: "number user" by number, the order of issue
 --       6 intake    stream: claims on their way to the ledger
 --       7 deck      string: a deck's prize behind every seat, one byte each
 --       8 leaving   hash: slots on their way to another shard, "epoch target slots", by transfer
 --       9 arrived   set: transfers that have arrived here
---      10 queued    hash: the intake's entry of each claim that is not recorded
---      11 keys      hash: idempotency keys of claims that are not recorded, "user key"
---      12 rates     hash: how often each user has asked in this second
+--      10 queued    hash: how many claims each entry of the stream has, by place; "claims" is all of them
+--      11 rates     hash: how often each user has asked in this second without being granted anything
 -- ARGV  1 operation, then its own. Users and ids are strings: a Lua number has 53 bits.
 
-local POOL, RETURNED, USERS, PASSES, ISSUED, INTAKE, DECK, LEAVING, ARRIVED, QUEUED, IN_FLIGHT, RATES = unpack(KEYS)
+local POOL, RETURNED, USERS, PASSES, ISSUED, INTAKE, DECK, LEAVING, ARRIVED, QUEUED, RATES = unpack(KEYS)
 local CLOSED_KEPT_S = 7 * 24 * 3600
 local ODDS_TOTAL = 1000000000
 
@@ -174,13 +174,15 @@ end
 
 local function pool()
   local values =
-    redis.call("HMGET", POOL, "epoch", "version", "door", "top", "next", "applied", "shards", "queued", "moving")
+    redis.call("HMGET", POOL, "epoch", "version", "door", "top", "next", "applied", "shards", "queued", "moving",
+      "rated")
   if not values[1] then
     return nil
   end
   local read = { epoch = tonumber(values[1]), version = tonumber(values[2]), door = values[3] }
   read.top, read.next, read.applied = tonumber(values[4]), tonumber(values[5]), tonumber(values[6])
   read.shards, read.queued, read.moving = tonumber(values[7]), tonumber(values[8]), tonumber(values[9])
+  read.rated = values[10]
   read.returned = redis.call("ZCARD", RETURNED)
   return read
 end
@@ -209,6 +211,64 @@ local function take_lowest(p)
   return slot
 end
 
+-- What is known of a buyer, a line of USERS: the units, and whatever follows them.
+local function units_in(line)
+  return tonumber(line:match("^%d+"))
+end
+
+-- Whether an entry is still in the stream. No command tells that of a stream without reading the entry.
+local there = {}
+local function is_there(place)
+  if there[place] == nil then
+    there[place] = redis.call("HEXISTS", QUEUED, place) == 1
+  end
+  return there[place]
+end
+
+-- This second, the server's; read once a call.
+local second
+local function this_second()
+  second = second or tonumber(redis.call("TIME")[1])
+  return second
+end
+
+-- Whether a place is of this second. One that is of a later one, because the clock was set back, counts as such.
+local function is_of_now(place)
+  return tonumber(place:match("^%d+")) >= this_second() * 1000
+end
+
+-- Whether a buyer's claim with this key is on its way to the ledger.
+local function has_in_flight(line, key)
+  if line:find(key, 1, true) then
+    for place, known in line:gmatch(" (%d+%-%d+)[ +](%S+)") do
+      if known == key and is_there(place) then
+        return true
+      end
+    end
+  end
+  return false
+end
+
+-- How often a buyer was granted something in this second, but for what rates has counted.
+local function granted_now(line)
+  local count = 0
+  for place in line:gmatch(" (%d+%-%d+) ") do
+    count = count + (is_of_now(place) and 1 or 0)
+  end
+  return count
+end
+
+-- A buyer's claims without those that are recorded. Those of this second stay: they are counted.
+local function still_needed(line)
+  local kept = ""
+  for claim, place in line:gmatch("( (%d+%-%d+)[ +]%S+)") do
+    if is_there(place) or is_of_now(place) then
+      kept = kept .. claim
+    end
+  end
+  return kept
+end
+
 local function give_back(p, user, slots, prize)
   for _, slot in ipairs(slots) do
     -- After lost writes a slot may come back that this copy never gave: it is free here already.
@@ -217,8 +277,8 @@ local function give_back(p, user, slots, prize)
       p.returned = p.returned + redis.call("ZADD", RETURNED, slot, slot)
     end
   end
-  local units = tonumber(redis.call("HGET", USERS, user) or 0)
-  redis.call("HSET", USERS, user, math.max(0, units - #slots))
+  local line = redis.call("HGET", USERS, user) or "0"
+  redis.call("HSET", USERS, user, string.format("%d", math.max(0, units_in(line) - #slots)) .. still_needed(line))
   redis.call("HINCRBY", POOL, "returned", #slots)
   if prize > 0 and redis.call("HEXISTS", POOL, "left:" .. prize) == 1 then
     redis.call("HINCRBY", POOL, "left:" .. prize, 1)
@@ -239,37 +299,6 @@ local function pass_of(user)
   return number, tonumber(expires)
 end
 
--- The fields of a hash by their names, `false` where there is none: one call for a whole batch.
-local function fields(key, names)
-  local found = {}
-  if #names > 0 then
-    local values = redis.call("HMGET", key, unpack(names))
-    for i = 1, #names do
-      found[names[i]] = values[i]
-    end
-  end
-  return found
-end
-
--- Writes names and values, one after the other: one call for a whole batch.
-local function set_fields(key, pairs)
-  if #pairs > 0 then
-    redis.call("HSET", key, unpack(pairs))
-  end
-end
-
--- A number as text. Redis and Lua print numbers as fractions, which takes longer; most are printed many times in a batch. What
--- this gains was not measured by itself.
-local printed = {}
-local function print_number(number)
-  local text = printed[number]
-  if not text then
-    text = string.format("%d", number)
-    printed[number] = text
-  end
-  return text
-end
-
 -- What a claim asks for but for who asks: "quantity limit per_s looked pass now play client_seed". Most claims of a batch ask
 -- for the same.
 local function read_terms(list)
@@ -281,38 +310,78 @@ local function read_terms(list)
   }
 end
 
--- One claim; gives a rejection's code, or nil with "prize slots" and how many slots they are. `known` is what the
--- server has about those who ask, and what this batch has changed of it.
+-- A batch of claims, and what the server has about those who ask. Everything about a buyer is at the place of their first claim
+-- in the batch: `line` what is known of them, `units` they hold, `asked` how often in this second, `refused` how many of these
+-- without success, `keys` granted in this batch.
+local function read_batch(p, packed, first_terms)
+  local flat, terms, rated = cmsgpack.unpack(packed), {}, false
+  for at = first_terms, #ARGV do
+    local read = read_terms(ARGV[at])
+    terms[#terms + 1] = read
+    rated = rated or read.per_s > 0
+    if read.play and not dealer then
+      dealer = read_dealer()
+    end
+  end
+  local batch = { users = {}, who = {}, key = {}, terms = {}, entry = {}, units = {}, asked = {}, keys = {}, more = {} }
+  local users, who, key, asks, entry, first = batch.users, batch.who, batch.key, batch.terms, batch.entry, {}
+  for i = 1, #flat / 4 do
+    local at = 4 * i
+    local user = flat[at - 3]
+    users[i], key[i], asks[i], entry[i] = user, flat[at - 2], terms[flat[at - 1]], flat[at]
+    if not first[user] then
+      first[user] = i
+    end
+    who[i] = first[user]
+  end
+  batch.line = redis.call("HMGET", USERS, unpack(users))
+  batch.refused = {}
+  -- Nobody was refused in a second that rates are not of.
+  if rated and p.rated and tonumber(p.rated) == this_second() then
+    batch.refused = redis.call("HMGET", RATES, unpack(users))
+  end
+  return batch
+end
+
+-- Counts an attempt; gives whether it is one too many.
+local function is_too_often(batch, who, per_s)
+  local asked = batch.asked[who]
+  if not asked then
+    local line = batch.line[who]
+    asked = tonumber(batch.refused[who] or 0) + (line and granted_now(line) or 0)
+  end
+  batch.asked[who] = asked + 1
+  return asked >= per_s
+end
+
+-- One claim; gives a rejection's code, or nil with "prize slots" and how many slots they are.
 -- A key that is in flight waits for its first answer. Whoever has claimed here before may have used theirs: then "look" asks
 -- the caller to look it up in the ledger and to come again.
-local function claim(p, known, user, key, terms)
-  if terms.per_s > 0 then
-    local count = tonumber(known.rates[user] or 0) + 1
-    known.rates[user] = count
-    if count > terms.per_s then
-      return "slower"
-    end
+local function claim(p, batch, i)
+  local who, key, terms = batch.who[i], batch.key[i], batch.terms[i]
+  if terms.per_s > 0 and is_too_often(batch, who, terms.per_s) then
+    return "slower"
   end
   if p.door == "paused" then
     return "paused"
   elseif p.door ~= "open" then
     return "ended"
-  elseif key ~= "" and known.in_flight[key] then
+  end
+  local line, keys = batch.line[who], batch.keys[who]
+  if key ~= "-" and ((keys and keys:find(key, 1, true)) or (line and has_in_flight(line, key))) then
     return "in_flight"
   elseif free(p) == 0 then
     return "sold_out"
-  end
-  local held = known.held[user]
-  if held and key ~= "" and not terms.looked then
+  elseif (line or keys) and key ~= "-" and not terms.looked then
     return "look"
   end
   if terms.pass then
-    local number, expires = pass_of(user)
+    local number, expires = pass_of(batch.users[i])
     if number ~= terms.pass or expires <= terms.now then
       return "pass_invalid"
     end
   end
-  local units, quantity = tonumber(held or 0), terms.quantity
+  local units, quantity = batch.units[who] or (line and units_in(line)) or 0, terms.quantity
   if units + quantity > terms.limit then
     return "limit_reached"
   elseif free(p) < quantity then
@@ -323,9 +392,10 @@ local function claim(p, known, user, key, terms)
   for _ = 2, quantity do
     given = given .. string.format(",%d", take_lowest(p))
   end
-  known.held[user] = units + quantity
+  batch.units[who] = units + quantity
+  batch.keys[who] = keys and (keys .. " " .. key) or key
   if terms.pass then
-    redis.call("HDEL", PASSES, user)
+    redis.call("HDEL", PASSES, batch.users[i])
     redis.call("HINCRBY", POOL, "spent", 1)
   end
   p.version = p.version + 1
@@ -341,7 +411,7 @@ function operations.build(epoch, shard)
   if tonumber(known[1] or -1) >= tonumber(epoch) or tonumber(known[2] or -1) > tonumber(epoch) then
     return redis.status_reply("OLD")
   end
-  redis.call("UNLINK", POOL, RETURNED, USERS, PASSES, ISSUED, DECK, LEAVING, ARRIVED, QUEUED, IN_FLIGHT, RATES)
+  redis.call("UNLINK", POOL, RETURNED, USERS, PASSES, ISSUED, DECK, LEAVING, ARRIVED, QUEUED, RATES)
   redis.call("HSET", POOL, "building", epoch, "expected", tonumber(shard) + 1)
   redis.call("PERSIST", INTAKE)
   return redis.status_reply("OK")
@@ -415,80 +485,52 @@ function operations.install(epoch, door, top, applied, shards, strategy, seed, o
   return redis.status_reply("OK")
 end
 
--- How often each of these has asked in this second. What was counted in another is forgotten.
-local function read_rates(users)
-  local second = redis.call("TIME")[1]
-  if redis.call("HGET", POOL, "rated") ~= second then
+-- Appends an entry of so many claims to the stream: "e" their epoch, "v" the version before the first of them, "c" the claims,
+-- each "prize slots length claim", without anything between them. Gives its place, and how many claims there are now.
+local function append(epoch, before, claims, count)
+  local place = redis.call("XADD", INTAKE, "*", "e", epoch, "v", before, "c", claims)
+  redis.call("HSET", QUEUED, place, count)
+  return place, redis.call("HINCRBY", QUEUED, "claims", count)
+end
+
+-- Writes what was granted, all of a batch in one entry of the stream. Each claim by itself would cost three calls.
+local function keep_granted(p, batch, granted, claims)
+  local place = append(p.epoch, string.format("%d", p.version - #granted), table.concat(claims), #granted)
+  local counted, apart, lines, before = " " .. place .. " ", " " .. place .. "+", {}, {}
+  for n = 1, #granted do
+    local i = granted[n]
+    local who, mark = batch.who[i], batch.terms[i].per_s > 0 and counted or apart
+    local line = batch.line[who]
+    -- Whoever has several in this batch is written several times, the last time with all of them.
+    local others = before[who] or (line and still_needed(line)) or ""
+    before[who] = others .. mark .. batch.key[i]
+    lines[2 * n - 1] = batch.users[i]
+    lines[2 * n] = string.format("%d", batch.units[who]) .. before[who]
+  end
+  redis.call("HSET", USERS, unpack(lines))
+end
+
+-- Counts those who were refused. What was counted in another second is forgotten.
+local function keep_refused(p, batch, refused)
+  local counts, now = {}, string.format("%d", this_second())
+  if p.rated ~= now then
     redis.call("UNLINK", RATES)
-    redis.call("HSET", POOL, "rated", second)
-    return {}
+    redis.call("HSET", POOL, "rated", now)
   end
-  return fields(RATES, users)
+  for n, i in ipairs(refused) do
+    local who = batch.who[i]
+    batch.more[who] = (batch.more[who] or tonumber(batch.refused[who] or 0)) + 1
+    counts[2 * n - 1], counts[2 * n] = batch.users[i], string.format("%d", batch.more[who])
+  end
+  redis.call("HSET", RATES, unpack(counts))
+  redis.call("EXPIRE", RATES, 3)
 end
 
--- Who asks in a batch, with which keys, for what; and what the server has about them.
-local function read_batch(first)
-  local users, keys, terms, rated = {}, {}, {}, false
-  for at = first, #ARGV, 5 do
-    local user, list = ARGV[at + 1], ARGV[at + 3]
-    users[#users + 1] = user
-    if not terms[list] then
-      terms[list] = read_terms(list)
-      rated = rated or terms[list].per_s > 0
-      if terms[list].play and not dealer then
-        dealer = read_dealer()
-      end
-    end
-  end
-  local known = { held = fields(USERS, users), rates = {} }
-  for at = first, #ARGV, 5 do
-    -- Whoever never claimed here has nothing in flight.
-    if ARGV[at + 2] ~= "" and known.held[ARGV[at + 1]] then
-      keys[#keys + 1] = ARGV[at + 2]
-    end
-  end
-  known.in_flight = fields(IN_FLIGHT, keys)
-  if rated then
-    known.rates = read_rates(users)
-  end
-  return known, terms, rated and users
-end
-
--- Keeps a batch: all that was granted is one entry of the stream, "e" its epoch and "v" the version before it, then "prize
--- slots claim" by id, each of the next version. Each claim by itself would cost four calls.
-local function keep(p, known, granted, entry, rated)
-  if #granted > 0 then
-    local before = string.format("%d", p.version - #granted)
-    local place = redis.call("XADD", INTAKE, "*", "e", p.epoch, "v", before, unpack(entry))
-    local users, queued, keys = {}, {}, {}
-    for i = 1, #granted do
-      local id, user, key = ARGV[granted[i]], ARGV[granted[i] + 1], ARGV[granted[i] + 2]
-      users[2 * i - 1], users[2 * i] = user, print_number(known.held[user])
-      queued[2 * i - 1], queued[2 * i] = id, place
-      if key ~= "" then
-        keys[#keys + 1], keys[#keys + 2] = key, id
-      end
-    end
-    set_fields(USERS, users)
-    set_fields(QUEUED, queued)
-    set_fields(IN_FLIGHT, keys)
-  end
-  if rated then
-    local counts = {}
-    for i, user in ipairs(rated) do
-      counts[2 * i - 1], counts[2 * i] = user, print_number(known.rates[user] or 0)
-    end
-    set_fields(RATES, counts)
-    redis.call("EXPIRE", RATES, 3)
-  end
-  write(p)
-end
-
--- Who calls, the number of this call and whether it is sent again, the caller's last epoch and version, then claims of five
--- arguments: id, user, key ("user key", or nothing), terms, entry. Gives epoch, version, what is free, and for each claim
--- "prize slots" (each of these of the next version, up to the last) or the code of its rejection, with semicolons. A call that
--- is sent again, because its answer was lost, gets the answer it had.
-function operations.claim(node, call, again, seen_epoch, seen_version)
+-- Who calls, the number of this call and whether it is sent again, the caller's last epoch and version; the claims, packed, of
+-- four values: user, key ("-" for none), which of the terms that follow, and "length claim". Gives epoch, version, what is
+-- free, and for each claim "prize slots" (each of these of the next version, up to the last) or the code of its rejection, with
+-- semicolons. A call that is sent again, because its answer was lost, gets the answer it had.
+function operations.claim(node, call, again, seen_epoch, seen_version, packed)
   local p = pool()
   local before = p and redis.call("HGET", POOL, "answer:" .. node)
   if before then
@@ -506,29 +548,32 @@ function operations.claim(node, call, again, seen_epoch, seen_version)
   if again == "1" and p.epoch ~= seen[1] then
     return false
   end
-  local known, terms, rated = read_batch(7)
-  local answers, granted, entry = {}, {}, {}
-  for at = 7, #ARGV, 5 do
-    local id, user, key, list = ARGV[at], ARGV[at + 1], ARGV[at + 2], ARGV[at + 3]
-    local code, given, units = claim(p, known, user, key, terms[list])
+  local batch = read_batch(p, packed, 8)
+  local answers, granted, claims, refused = {}, {}, {}, {}
+  for i = 1, #batch.users do
+    local code, given, units = claim(p, batch, i)
     if given then
-      granted[#granted + 1] = at
-      entry[#entry + 1], entry[#entry + 2] = id, given .. " " .. ARGV[at + 4]
-      if key ~= "" then
-        known.in_flight[key] = id
-      end
+      granted[#granted + 1], claims[#claims + 1] = i, given .. " " .. batch.entry[i]
       p.queued = p.queued + units
+    elseif batch.terms[i].per_s > 0 then
+      refused[#refused + 1] = i
     end
-    answers[#answers + 1] = code or given
+    answers[i] = code or given
   end
-  keep(p, known, granted, entry, rated)
+  if #granted > 0 then
+    keep_granted(p, batch, granted, claims)
+  end
+  if #refused > 0 then
+    keep_refused(p, batch, refused)
+  end
+  write(p)
   local answer = { p.epoch, p.version, free(p) + p.moving, table.concat(answers, ";") }
   redis.call("HSET", POOL, "answer:" .. node, cmsgpack.pack(call, answer))
   return answer
 end
 
 function operations.pass(user, factor, stock, limit, now, expires)
-  local p = pool()
+  local p, line = pool(), redis.call("HGET", USERS, user)
   now = tonumber(now)
   if not p then
     return { "not_ready" }
@@ -536,7 +581,7 @@ function operations.pass(user, factor, stock, limit, now, expires)
     return { "ended" }
   elseif free(p) == 0 then
     return { "sold_out" }
-  elseif tonumber(redis.call("HGET", USERS, user) or -1) >= tonumber(limit) then
+  elseif line and units_in(line) >= tonumber(limit) then
     return { "limit_reached" }
   end
   -- Some at a time: those that are left go with the next.
@@ -570,62 +615,61 @@ function operations.pass(user, factor, stock, limit, now, expires)
   return { "", p.epoch, tostring(number), tonumber(expires) }
 end
 
--- Entries that the ledger has: how many, each with its place, epoch and units; then their claims of two arguments, id and key
--- ("user key", or nothing). They are deleted, each once.
-function operations.done(group, entries)
-  local p, first = pool(), 4 + 3 * tonumber(entries)
-  for at = 4, first - 1, 3 do
-    local place, epoch, units = ARGV[at], ARGV[at + 1], ARGV[at + 2]
+-- Entries that the ledger has, of three arguments: place, epoch, units. They are deleted, each once. Gives how many claims are
+-- left. Their buyers keep their places, which lead nowhere now.
+function operations.done(group, ...)
+  local p, entries, claims = pool(), { ... }, 0
+  for at = 1, #entries, 3 do
+    local place, epoch, units = unpack(entries, at, at + 2)
     redis.call("XACK", INTAKE, group, place)
     if redis.call("XDEL", INTAKE, place) == 1 and p and p.epoch == tonumber(epoch) then
       p.queued = p.queued - tonumber(units)
     end
-  end
-  local ids, keys, over = {}, {}, {}
-  for at = first, #ARGV, 2 do
-    ids[#ids + 1] = ARGV[at]
-    if ARGV[at + 1] ~= "" then
-      keys[#keys + 1] = ARGV[at + 1]
-    end
-  end
-  if #ids > 0 then
-    redis.call("HDEL", QUEUED, unpack(ids))
-  end
-  local in_flight = fields(IN_FLIGHT, keys)
-  for at = first, #ARGV, 2 do
-    if in_flight[ARGV[at + 1]] == ARGV[at] then
-      over[#over + 1] = ARGV[at + 1]
-    end
-  end
-  if #over > 0 then
-    redis.call("HDEL", IN_FLIGHT, unpack(over))
+    -- What an earlier epoch has queued is not counted.
+    claims = claims + tonumber(redis.call("HGET", QUEUED, place) or 0)
+    redis.call("HDEL", QUEUED, place)
   end
   if p then
     redis.call("HSET", POOL, "queued", p.queued)
   end
-  return redis.call("HLEN", QUEUED)
+  if claims > 0 then
+    redis.call("HINCRBY", QUEUED, "claims", -claims)
+  end
+  return operations.unrecorded()
 end
 
--- A claim that something else has granted: its epoch, the version before it, its id and text as in an entry.
-function operations.append(epoch, before, id, text)
-  redis.call("HSET", QUEUED, id, redis.call("XADD", INTAKE, "*", "e", epoch, "v", before, id, text))
-  return redis.call("HLEN", QUEUED)
+-- A claim that something else has granted: its epoch, the version before it, its buyer and key, and the claim as in an entry.
+function operations.append(epoch, before, user, key, text)
+  local place, count = append(epoch, before, text, 1)
+  local line = redis.call("HGET", USERS, user) or "0"
+  redis.call("HSET", USERS, user, line .. " " .. place .. "+" .. key)
+  return count
 end
 
 -- How many claims are not recorded.
 function operations.unrecorded()
-  return redis.call("HLEN", QUEUED)
+  return tonumber(redis.call("HGET", QUEUED, "claims") or 0)
 end
 
--- Whether a claim with this key is on its way to the ledger.
-function operations.in_flight(key)
-  return redis.call("HEXISTS", IN_FLIGHT, key)
+-- Whether a claim of this buyer with this key is on its way to the ledger.
+function operations.in_flight(user, key)
+  local line = redis.call("HGET", USERS, user)
+  return line and has_in_flight(line, key) and 1 or 0
 end
 
--- The entry that has a claim that is not recorded.
-function operations.queued(id)
-  local place = redis.call("HGET", QUEUED, id)
-  return place and redis.call("XRANGE", INTAKE, place, place)
+-- The entry that has a claim of this buyer that is not recorded; it begins like this.
+function operations.queued(user, beginning)
+  local read = {}
+  for place in (redis.call("HGET", USERS, user) or ""):gmatch(" (%d+%-%d+)[ +]") do
+    if not read[place] and is_there(place) then
+      read[place] = true
+      local entries = redis.call("XRANGE", INTAKE, place, place)
+      if entries[1] and (entries[1][2][6] or ""):find(beginning, 1, true) then
+        return entries
+      end
+    end
+  end
+  return {}
 end
 
 -- Log entries of six arguments: seq kind top user slots prize. Gives the last that is taken in.
@@ -790,7 +834,8 @@ function operations.shards()
 end
 
 function operations.units(user)
-  return redis.call("HGET", USERS, user)
+  local line = redis.call("HGET", USERS, user)
+  return line and units_in(line)
 end
 
 return operations[ARGV[1]](unpack(ARGV, 2))
