@@ -115,7 +115,7 @@ async fn a_claim_that_cannot_be_read_does_not_take_its_neighbours_along() {
     let server = servers::Redis::start(&[]);
     let gate = gate(&server, 9).await;
     let key = gate.intake_key(CAMPAIGN, 0);
-    server.cli(&["xadd", &key, "*", "e", "1", "v", "0", "c", "0 1 8 nonsense"]);
+    server.cli(&["xadd", &key, "*", "e", "1", "v", "0", "g", "0 1", "c", "8 nonsense"]);
     together(&gate, vec![request(1, 1, 1, 1), request(2, 2, 1, 1)]).await;
     let intake = reader(&gate, "one", Duration::from_secs(10));
     assert_eq!(ids(&intake.next(10).await.1), [1, 2]);

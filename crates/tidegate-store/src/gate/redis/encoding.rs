@@ -42,7 +42,8 @@ pub(super) fn read_door(word: &str) -> Door {
     }
 }
 
-/// A key as the script knows it: in hexadecimal digits, "-" where there is none.
+/// A key as the script knows it: half of the digest in hexadecimal digits, "-" where there is none. It is compared with what its
+/// own buyer has under way and with nothing else; the ledger compares all of it.
 pub(super) fn key_text(key: Option<&IdempotencyKey>) -> Vec<u8> {
     let mut text = Vec::new();
     write_key(&mut text, key);
@@ -51,13 +52,9 @@ pub(super) fn key_text(key: Option<&IdempotencyKey>) -> Vec<u8> {
 
 fn write_key(into: &mut Vec<u8>, key: Option<&IdempotencyKey>) {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
-    match key {
-        None => into.push(b'-'),
-        Some(key) => {
-            for byte in key.0 {
-                into.extend([DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]]);
-            }
-        }
+    let Some(key) = key else { return into.push(b'-') };
+    for byte in &key.0[8..] {
+        into.extend([DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]]);
     }
 }
 
@@ -67,50 +64,55 @@ pub(super) fn beginning(id: ClaimId, user: UserId) -> Vec<u8> {
     postcard::to_allocvec(&(id, user)).unwrap_or_default()
 }
 
-/// A batch of claims as the script takes it: all of them packed, and the terms they ask under, which most of them share.
+/// A batch of claims as the script takes it: their users and keys packed, all of them as they go into the stream, and the terms
+/// they ask under, each with how many in a row share them.
 pub(super) struct ClaimArgs {
-    packed: Vec<u8>,
-    terms: Vec<Vec<u8>>,
+    users: Vec<u8>,
+    keys: Vec<u8>,
+    claims: Vec<u8>,
+    terms: Vec<(usize, Vec<u8>)>,
 }
 
 impl ClaimArgs {
-    pub(super) fn of<'a>(claims: impl ExactSizeIterator<Item = (&'a ClaimRequest, Asked)>) -> Self {
-        let mut packed = msgpack::list(claims.len() * 4);
-        let mut terms: Vec<Vec<u8>> = Vec::new();
-        let (mut theirs, mut entry, mut text) = (Vec::new(), Vec::new(), Vec::new());
-        for (request, asked) in claims {
-            write_terms(&mut theirs, request, asked);
-            if terms.last() != Some(&theirs) {
-                terms.push(theirs.clone());
+    pub(super) fn of<'a>(batch: impl ExactSizeIterator<Item = (&'a ClaimRequest, Asked)>) -> Self {
+        let count = batch.len();
+        let (mut users, mut keys, mut claims) = (msgpack::list(count), msgpack::list(count), Vec::new());
+        let mut terms: Vec<(usize, Vec<u8>)> = Vec::new();
+        let mut scratch = Vec::new();
+        for (request, asked) in batch {
+            scratch.clear();
+            write_terms(&mut scratch, request, asked);
+            match terms.last_mut() {
+                Some((count, last)) if *last == scratch => *count += 1,
+                _ => terms.push((1, scratch.clone())),
             }
-            text.clear();
+            scratch.clear();
             // Writing to a Vec cannot fail.
-            let _ = write!(text, "{}", request.user.raw());
-            msgpack::text(&mut packed, &text);
-            text.clear();
-            write_key(&mut text, request.key.as_ref());
-            msgpack::text(&mut packed, &text);
-            msgpack::number(&mut packed, msgpack::length(terms.len()));
+            let _ = write!(scratch, "{}", request.user.raw());
+            msgpack::text(&mut users, &scratch);
+            scratch.clear();
+            write_key(&mut scratch, request.key.as_ref());
+            msgpack::text(&mut keys, &scratch);
+            scratch.clear();
             // The claim but for what the script adds. Claims serialise: every field is a number, a text or a list.
             let claim = request.clone().granted(Slots::default(), None, 0, 0);
-            entry.clear();
-            entry = postcard::to_extend(&claim, entry).unwrap_or_default();
-            text.clear();
-            let _ = write!(text, "{} ", entry.len());
-            text.extend_from_slice(&entry);
-            msgpack::text(&mut packed, &text);
+            scratch = postcard::to_extend(&claim, scratch).unwrap_or_default();
+            let _ = write!(claims, "{} ", scratch.len());
+            claims.extend_from_slice(&scratch);
         }
-        Self { packed, terms }
+        Self { users, keys, claims, terms }
     }
 
     pub(super) fn write(&self, command: &mut Cmd) {
-        command.arg(&self.packed).arg(&self.terms);
+        command.arg(&self.users).arg(&self.keys).arg(&self.claims);
+        for (count, terms) in &self.terms {
+            command.arg(*count).arg(terms);
+        }
     }
 }
 
 fn write_terms(into: &mut Vec<u8>, request: &ClaimRequest, Asked { looked, per_s }: Asked) {
     let (quantity, limit, looked) = (request.quantity, request.limit, u8::from(looked));
-    into.clear();
     // Writing to a Vec cannot fail.
     let _ = write!(into, "{quantity} {limit} {per_s} {looked} ");
     let _ = match request.shown {
@@ -244,24 +246,21 @@ impl<'a> SeedParts<'a> {
 
 /// Lists in MessagePack, which the server reads in one go.
 mod msgpack {
-    /// No list here and no text in one is nearly as long as could be written.
-    pub(super) fn length(length: usize) -> u32 {
-        u32::try_from(length).unwrap_or(u32::MAX)
-    }
-
     /// The head of a list of so many.
     pub(super) fn list(of: usize) -> Vec<u8> {
-        [&[0xdd][..], &length(of).to_be_bytes()].concat()
+        // None here is nearly as long as could be written.
+        [&[0xdd][..], &u32::try_from(of).unwrap_or(u32::MAX).to_be_bytes()].concat()
     }
 
-    pub(super) fn number(into: &mut Vec<u8>, number: u32) {
+    fn number(into: &mut Vec<u8>, number: u32) {
         into.push(0xce);
         into.extend(number.to_be_bytes());
     }
 
+    /// A text of at most 31 bytes: a user or a key.
     pub(super) fn text(into: &mut Vec<u8>, text: &[u8]) {
-        into.push(0xdb);
-        into.extend(length(text.len()).to_be_bytes());
+        debug_assert!(text.len() < 32, "users have 20 digits, keys 16");
+        into.push(0xa0 | u8::try_from(text.len() & 31).unwrap_or(0));
         into.extend_from_slice(text);
     }
 

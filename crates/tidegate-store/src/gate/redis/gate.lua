@@ -16,158 +16,160 @@
 --       9 arrived   set: transfers that have arrived here
 --      10 queued    hash: how many claims each entry of the stream has, by place; "claims" is all of them
 --      11 rates     hash: how often each user has asked in this second without being granted anything
--- ARGV  1 operation, then its own. Users and ids are strings: a Lua number has 53 bits.
+-- ARGV  1 operation, then its own. Users are strings: a Lua number has 53 bits.
+--
+-- What a claim costs here is mostly the bytes of the strings that are made for it: Lua hashes every one of them.
 
 local POOL, RETURNED, USERS, PASSES, ISSUED, INTAKE, DECK, LEAVING, ARRIVED, QUEUED, RATES = unpack(KEYS)
 local CLOSED_KEPT_S = 7 * 24 * 3600
 local ODDS_TOTAL = 1000000000
 
--- SHA-256, for a draw's outcomes. The server offers SHA-1 only.
-
-local band, bor, bxor, bnot = bit.band, bit.bor, bit.bxor, bit.bnot
-local rshift, lshift, ror, tobit = bit.rshift, bit.lshift, bit.ror, bit.tobit
-
-local K = {
-  0x428a2f98, 0x71374491, 0xb5c0fbcf, 0xe9b5dba5, 0x3956c25b, 0x59f111f1, 0x923f82a4, 0xab1c5ed5,
-  0xd807aa98, 0x12835b01, 0x243185be, 0x550c7dc3, 0x72be5d74, 0x80deb1fe, 0x9bdc06a7, 0xc19bf174,
-  0xe49b69c1, 0xefbe4786, 0x0fc19dc6, 0x240ca1cc, 0x2de92c6f, 0x4a7484aa, 0x5cb0a9dc, 0x76f988da,
-  0x983e5152, 0xa831c66d, 0xb00327c8, 0xbf597fc7, 0xc6e00bf3, 0xd5a79147, 0x06ca6351, 0x14292967,
-  0x27b70a85, 0x2e1b2138, 0x4d2c6dfc, 0x53380d13, 0x650a7354, 0x766a0abb, 0x81c2c92e, 0x92722c85,
-  0xa2bfe8a1, 0xa81a664b, 0xc24b8b70, 0xc76c51a3, 0xd192e819, 0xd6990624, 0xf40e3585, 0x106aa070,
-  0x19a4c116, 0x1e376c08, 0x2748774c, 0x34b0bcb5, 0x391c0cb3, 0x4ed8aa4a, 0x5b9cca4f, 0x682e6ff3,
-  0x748f82ee, 0x78a5636f, 0x84c87814, 0x8cc70208, 0x90befffa, 0xa4506ceb, 0xbef9a3f7, 0xc67178f2,
-}
-local IV = {
-  0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a, 0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19,
-}
-
--- The state after one more block of 64 bytes.
-local function compress(state, block)
-  local w = {}
-  for i = 1, 16 do
-    local a, b, c, d = block:byte(4 * i - 3, 4 * i)
-    w[i] = bor(lshift(a, 24), lshift(b, 16), lshift(c, 8), d)
-  end
-  for i = 17, 64 do
-    local x, y = w[i - 15], w[i - 2]
-    local s0 = bxor(ror(x, 7), ror(x, 18), rshift(x, 3))
-    local s1 = bxor(ror(y, 17), ror(y, 19), rshift(y, 10))
-    w[i] = tobit(w[i - 16] + s0 + w[i - 7] + s1)
-  end
-  local a, b, c, d, e, f, g, h = unpack(state)
-  for i = 1, 64 do
-    local s1 = bxor(ror(e, 6), ror(e, 11), ror(e, 25))
-    local t1 = h + s1 + bxor(band(e, f), band(bnot(e), g)) + K[i] + w[i]
-    local s0 = bxor(ror(a, 2), ror(a, 13), ror(a, 22))
-    local t2 = s0 + bxor(band(a, b), band(a, c), band(b, c))
-    h, g, f, e, d, c, b, a = g, f, e, tobit(d + t1), c, b, a, tobit(t1 + t2)
-  end
-  local s = state
-  return {
-    tobit(s[1] + a), tobit(s[2] + b), tobit(s[3] + c), tobit(s[4] + d), tobit(s[5] + e), tobit(s[6] + f),
-    tobit(s[7] + g), tobit(s[8] + h),
-  }
-end
-
--- The digest of a message behind one block that `state` has taken in already.
-local function finish(state, message)
-  local bits = (64 + #message) * 8
-  local padded = message .. "\128" .. string.rep("\0", (55 - #message) % 64) .. string.rep("\0", 4)
-  padded = padded .. string.char(rshift(bits, 24), band(rshift(bits, 16), 255), band(rshift(bits, 8), 255), band(bits, 255))
-  for at = 1, #padded, 64 do
-    state = compress(state, padded:sub(at, at + 63))
-  end
-  return state
-end
-
-local function masked(key, mask)
-  local bytes = {}
-  for i = 1, 64 do
-    bytes[i] = string.char(bxor(key:byte(i) or 0, mask))
-  end
-  return table.concat(bytes)
-end
-
-local function text(state)
-  local bytes = {}
-  for i = 1, 8 do
-    local word = state[i]
-    bytes[i] = string.char(band(rshift(word, 24), 255), band(rshift(word, 16), 255), band(rshift(word, 8), 255), band(word, 255))
-  end
-  return table.concat(bytes)
-end
-
--- What deals a draw's prizes; read once a call.
-local dealer
-
+-- What deals a draw's prizes, or nil; made once a call, and only where there is a play.
 local function read_dealer()
   local strategy = redis.call("HGET", POOL, "strategy")
   if not strategy then
     return nil
   end
+
+  -- SHA-256, for the outcomes. The server offers SHA-1 only.
+
+  local band, bor, bxor, bnot = bit.band, bit.bor, bit.bxor, bit.bnot
+  local rshift, lshift, ror, tobit = bit.rshift, bit.lshift, bit.ror, bit.tobit
+
+  local K = {
+    0x428a2f98, 0x71374491, 0xb5c0fbcf, 0xe9b5dba5, 0x3956c25b, 0x59f111f1, 0x923f82a4, 0xab1c5ed5,
+    0xd807aa98, 0x12835b01, 0x243185be, 0x550c7dc3, 0x72be5d74, 0x80deb1fe, 0x9bdc06a7, 0xc19bf174,
+    0xe49b69c1, 0xefbe4786, 0x0fc19dc6, 0x240ca1cc, 0x2de92c6f, 0x4a7484aa, 0x5cb0a9dc, 0x76f988da,
+    0x983e5152, 0xa831c66d, 0xb00327c8, 0xbf597fc7, 0xc6e00bf3, 0xd5a79147, 0x06ca6351, 0x14292967,
+    0x27b70a85, 0x2e1b2138, 0x4d2c6dfc, 0x53380d13, 0x650a7354, 0x766a0abb, 0x81c2c92e, 0x92722c85,
+    0xa2bfe8a1, 0xa81a664b, 0xc24b8b70, 0xc76c51a3, 0xd192e819, 0xd6990624, 0xf40e3585, 0x106aa070,
+    0x19a4c116, 0x1e376c08, 0x2748774c, 0x34b0bcb5, 0x391c0cb3, 0x4ed8aa4a, 0x5b9cca4f, 0x682e6ff3,
+    0x748f82ee, 0x78a5636f, 0x84c87814, 0x8cc70208, 0x90befffa, 0xa4506ceb, 0xbef9a3f7, 0xc67178f2,
+  }
+  local IV = {
+    0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a, 0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19,
+  }
+
+  -- The state after one more block of 64 bytes.
+  local function compress(state, block)
+    local w = {}
+    for i = 1, 16 do
+      local a, b, c, d = block:byte(4 * i - 3, 4 * i)
+      w[i] = bor(lshift(a, 24), lshift(b, 16), lshift(c, 8), d)
+    end
+    for i = 17, 64 do
+      local x, y = w[i - 15], w[i - 2]
+      local s0 = bxor(ror(x, 7), ror(x, 18), rshift(x, 3))
+      local s1 = bxor(ror(y, 17), ror(y, 19), rshift(y, 10))
+      w[i] = tobit(w[i - 16] + s0 + w[i - 7] + s1)
+    end
+    local a, b, c, d, e, f, g, h = unpack(state)
+    for i = 1, 64 do
+      local s1 = bxor(ror(e, 6), ror(e, 11), ror(e, 25))
+      local t1 = h + s1 + bxor(band(e, f), band(bnot(e), g)) + K[i] + w[i]
+      local s0 = bxor(ror(a, 2), ror(a, 13), ror(a, 22))
+      local t2 = s0 + bxor(band(a, b), band(a, c), band(b, c))
+      h, g, f, e, d, c, b, a = g, f, e, tobit(d + t1), c, b, a, tobit(t1 + t2)
+    end
+    local s = state
+    return {
+      tobit(s[1] + a), tobit(s[2] + b), tobit(s[3] + c), tobit(s[4] + d), tobit(s[5] + e), tobit(s[6] + f),
+      tobit(s[7] + g), tobit(s[8] + h),
+    }
+  end
+
+  -- The digest of a message behind one block that `state` has taken in already.
+  local function finish(state, message)
+    local bits = (64 + #message) * 8
+    local padded = message .. "\128" .. string.rep("\0", (55 - #message) % 64) .. string.rep("\0", 4)
+    padded = padded .. string.char(rshift(bits, 24), band(rshift(bits, 16), 255), band(rshift(bits, 8), 255), band(bits, 255))
+    for at = 1, #padded, 64 do
+      state = compress(state, padded:sub(at, at + 63))
+    end
+    return state
+  end
+
+  local function masked(key, mask)
+    local bytes = {}
+    for i = 1, 64 do
+      bytes[i] = string.char(bxor(key:byte(i) or 0, mask))
+    end
+    return table.concat(bytes)
+  end
+
+  local function text(state)
+    local bytes = {}
+    for i = 1, 8 do
+      local word = state[i]
+      bytes[i] = string.char(band(rshift(word, 24), 255), band(rshift(word, 16), 255), band(rshift(word, 8), 255), band(word, 255))
+    end
+    return table.concat(bytes)
+  end
+
   local seed, prizes = unpack(redis.call("HMGET", POOL, "seed", "prizes"))
-  local read = { strategy = strategy, odds = {}, left = {} }
+  local dealer = { strategy = strategy, odds = {}, left = {} }
   for i = 1, tonumber(prizes) do
-    read.odds[i] = tonumber(redis.call("HGET", POOL, "odds:" .. i))
-    read.left[i] = tonumber(redis.call("HGET", POOL, "left:" .. i))
+    dealer.odds[i] = tonumber(redis.call("HGET", POOL, "odds:" .. i))
+    dealer.left[i] = tonumber(redis.call("HGET", POOL, "left:" .. i))
   end
-  read.inner = compress(IV, masked(seed, 0x36))
-  read.outer = compress(IV, masked(seed, 0x5c))
-  return read
-end
+  dealer.inner = compress(IV, masked(seed, 0x36))
+  dealer.outer = compress(IV, masked(seed, 0x5c))
 
--- A number below `bound`, each as likely as the others: docs/fairness.md.
-local function number(label, bound)
-  local two64 = 1
-  for _ = 1, 4 do
-    two64 = two64 * 65536 % bound
-  end
-  local turn = 0
-  while true do
-    local mac = finish(dealer.outer, text(finish(dealer.inner, label .. "\n" .. turn)))
-    local high, low = mac[1] % 4294967296, mac[2] % 4294967296
-    -- Above the greatest multiple of the bound: counted from the end there are fewer than 2^64 mod bound of these.
-    if not (high == 4294967295 and 4294967295 - low < two64) then
-      local rest = 0
-      for _, chunk in ipairs({ math.floor(high / 65536), high % 65536, math.floor(low / 65536), low % 65536 }) do
-        rest = (rest * 65536 + chunk) % bound
-      end
-      return rest
+  -- A number below `bound`, each as likely as the others: docs/fairness.md.
+  local function number(label, bound)
+    local two64 = 1
+    for _ = 1, 4 do
+      two64 = two64 * 65536 % bound
     end
-    turn = turn + 1
+    local turn = 0
+    while true do
+      local mac = finish(dealer.outer, text(finish(dealer.inner, label .. "\n" .. turn)))
+      local high, low = mac[1] % 4294967296, mac[2] % 4294967296
+      -- Above the greatest multiple of the bound: counted from the end there are fewer than 2^64 mod bound of these.
+      if not (high == 4294967295 and 4294967295 - low < two64) then
+        local rest = 0
+        for _, chunk in ipairs({ math.floor(high / 65536), high % 65536, math.floor(low / 65536), low % 65536 }) do
+          rest = (rest * 65536 + chunk) % bound
+        end
+        return rest
+      end
+      turn = turn + 1
+    end
   end
-end
 
--- What the seat wins, 0 for nothing; it is taken.
-local function deal(seat, client_seed)
-  local won = 0
-  if dealer.strategy == "deck" then
-    won = redis.call("GETRANGE", DECK, seat - 1, seat - 1):byte() or 0
-  else
-    local whole, bound = dealer.strategy == "whole", ODDS_TOTAL
-    for i, odds in ipairs(dealer.odds) do
-      if whole and dealer.left[i] == 0 then
-        bound = bound - odds
-      end
-    end
-    if bound > 0 then
-      local drawn = number("play\n" .. seat .. "\n" .. client_seed, bound)
+  -- What the seat wins, 0 for nothing; it is taken.
+  function dealer.deal(seat, client_seed)
+    local won = 0
+    if dealer.strategy == "deck" then
+      won = redis.call("GETRANGE", DECK, seat - 1, seat - 1):byte() or 0
+    else
+      local whole, bound = dealer.strategy == "whole", ODDS_TOTAL
       for i, odds in ipairs(dealer.odds) do
-        if not (whole and dealer.left[i] == 0) then
-          if drawn < odds then
-            won = dealer.left[i] > 0 and i or 0
-            break
+        if whole and dealer.left[i] == 0 then
+          bound = bound - odds
+        end
+      end
+      if bound > 0 then
+        local drawn = number("play\n" .. seat .. "\n" .. client_seed, bound)
+        for i, odds in ipairs(dealer.odds) do
+          if not (whole and dealer.left[i] == 0) then
+            if drawn < odds then
+              won = dealer.left[i] > 0 and i or 0
+              break
+            end
+            drawn = drawn - odds
           end
-          drawn = drawn - odds
         end
       end
     end
+    if won > 0 then
+      dealer.left[won] = dealer.left[won] - 1
+      redis.call("HINCRBY", POOL, "left:" .. won, -1)
+    end
+    return won
   end
-  if won > 0 then
-    dealer.left[won] = dealer.left[won] - 1
-    redis.call("HINCRBY", POOL, "left:" .. won, -1)
-  end
-  return won
+
+  return dealer
 end
 
 -- The pool.
@@ -310,32 +312,44 @@ local function read_terms(list)
   }
 end
 
--- A batch of claims, and what the server has about those who ask. Everything about a buyer is at the place of their first claim
--- in the batch: `line` what is known of them, `units` they hold, `asked` how often in this second, `refused` how many of these
--- without success, `keys` granted in this batch.
-local function read_batch(p, packed, first_terms)
-  local flat, terms, rated = cmsgpack.unpack(packed), {}, false
-  for at = first_terms, #ARGV do
-    local read = read_terms(ARGV[at])
-    terms[#terms + 1] = read
+-- A number as text; most are printed many times in a batch.
+local printed = {}
+local function print_number(number)
+  local text = printed[number]
+  if not text then
+    text = string.format("%d", number)
+    printed[number] = text
+  end
+  return text
+end
+
+-- A batch of claims by their users and keys, and what the server has about these. `terms` come from there in the arguments on,
+-- each behind how many claims in a row ask under them. Everything about a buyer is at the place of their first claim in the
+-- batch: `lines` what is known of them, `refused` how often in this second; then what the batch makes of it: `units` they hold,
+-- `asked` how often in this second, `granted` with which keys.
+local function read_batch(p, users, keys, terms)
+  local batch = { users = users, keys = keys, runs = {}, refused = {}, units = {}, asked = {}, granted = {}, apart = {} }
+  local rated = false
+  for at = terms, #ARGV, 2 do
+    local read = read_terms(ARGV[at + 1])
+    read.count = tonumber(ARGV[at])
+    batch.runs[#batch.runs + 1] = read
     rated = rated or read.per_s > 0
-    if read.play and not dealer then
-      dealer = read_dealer()
+    if read.play and not batch.dealer then
+      batch.dealer = read_dealer()
     end
   end
-  local batch = { users = {}, who = {}, key = {}, terms = {}, entry = {}, units = {}, asked = {}, keys = {}, more = {} }
-  local users, who, key, asks, entry, first = batch.users, batch.who, batch.key, batch.terms, batch.entry, {}
-  for i = 1, #flat / 4 do
-    local at = 4 * i
-    local user = flat[at - 3]
-    users[i], key[i], asks[i], entry[i] = user, flat[at - 2], terms[flat[at - 1]], flat[at]
-    if not first[user] then
+  local first = {}
+  for i = 1, #users do
+    local user = users[i]
+    if first[user] then
+      -- Only then is it needed.
+      batch.first = first
+    else
       first[user] = i
     end
-    who[i] = first[user]
   end
-  batch.line = redis.call("HMGET", USERS, unpack(users))
-  batch.refused = {}
+  batch.lines = redis.call("HMGET", USERS, unpack(users))
   -- Nobody was refused in a second that rates are not of.
   if rated and p.rated and tonumber(p.rated) == this_second() then
     batch.refused = redis.call("HMGET", RATES, unpack(users))
@@ -343,22 +357,27 @@ local function read_batch(p, packed, first_terms)
   return batch
 end
 
+local function first_of(batch, i)
+  return batch.first and batch.first[batch.users[i]] or i
+end
+
 -- Counts an attempt; gives whether it is one too many.
 local function is_too_often(batch, who, per_s)
-  local asked = batch.asked[who]
+  local asked, line = batch.asked[who], batch.lines[who]
   if not asked then
-    local line = batch.line[who]
     asked = tonumber(batch.refused[who] or 0) + (line and granted_now(line) or 0)
   end
-  batch.asked[who] = asked + 1
+  if batch.first then
+    batch.asked[who] = asked + 1
+  end
   return asked >= per_s
 end
 
--- One claim; gives a rejection's code, or nil with "prize slots" and how many slots they are.
+-- One claim; gives a rejection's code, or nil with "prize slots".
 -- A key that is in flight waits for its first answer. Whoever has claimed here before may have used theirs: then "look" asks
 -- the caller to look it up in the ledger and to come again.
-local function claim(p, batch, i)
-  local who, key, terms = batch.who[i], batch.key[i], batch.terms[i]
+local function claim(p, batch, i, terms)
+  local who, key = first_of(batch, i), batch.keys[i]
   if terms.per_s > 0 and is_too_often(batch, who, terms.per_s) then
     return "slower"
   end
@@ -367,12 +386,12 @@ local function claim(p, batch, i)
   elseif p.door ~= "open" then
     return "ended"
   end
-  local line, keys = batch.line[who], batch.keys[who]
-  if key ~= "-" and ((keys and keys:find(key, 1, true)) or (line and has_in_flight(line, key))) then
+  local line, granted, left = batch.lines[who], batch.granted[who], free(p)
+  if key ~= "-" and ((granted and granted:find(key, 1, true)) or (line and has_in_flight(line, key))) then
     return "in_flight"
-  elseif free(p) == 0 then
+  elseif left == 0 then
     return "sold_out"
-  elseif (line or keys) and key ~= "-" and not terms.looked then
+  elseif (line or granted) and key ~= "-" and not terms.looked then
     return "look"
   end
   if terms.pass then
@@ -384,25 +403,156 @@ local function claim(p, batch, i)
   local units, quantity = batch.units[who] or (line and units_in(line)) or 0, terms.quantity
   if units + quantity > terms.limit then
     return "limit_reached"
-  elseif free(p) < quantity then
+  elseif left < quantity then
     return "sold_out"
   end
   local slot = take_lowest(p)
-  local given = (terms.play and dealer and deal(slot, terms.client_seed) or "0") .. string.format(" %d", slot)
+  local prize = terms.play and batch.dealer and batch.dealer.deal(slot, terms.client_seed) or 0
+  local given = string.format("%d %d", prize, slot)
   for _ = 2, quantity do
     given = given .. string.format(",%d", take_lowest(p))
   end
   batch.units[who] = units + quantity
-  batch.keys[who] = keys and (keys .. " " .. key) or key
+  if batch.first then
+    batch.granted[who] = granted and (granted .. " " .. key) or key
+  end
   if terms.pass then
     redis.call("HDEL", PASSES, batch.users[i])
     redis.call("HINCRBY", POOL, "spent", 1)
   end
-  p.version = p.version + 1
-  return nil, given, quantity
+  p.version, p.queued = p.version + 1, p.queued + quantity
+  return nil, given
 end
 
 local operations = {}
+
+-- Appends an entry of so many claims to the stream: "e" their epoch, "v" the version before the first of them, "g" what was
+-- given for each, "prize slots" with semicolons, "c" the claims, each behind its length and a space. Gives its place, and how many
+-- claims there are now.
+local function append(epoch, before, given, claims, count)
+  local place = redis.call("XADD", INTAKE, "*", "e", epoch, "v", before, "g", given, "c", claims)
+  redis.call("HSET", QUEUED, place, count)
+  return place, redis.call("HINCRBY", QUEUED, "claims", count)
+end
+
+-- Those of a batch's claims that were granted.
+local function only_granted(claims, granted)
+  local parts, at, n = {}, 1, 1
+  for i = 1, granted[#granted] do
+    local _, before, length = claims:find("^(%d+) ", at)
+    local last = before + tonumber(length)
+    if i == granted[n] then
+      parts[n], n = claims:sub(at, last), n + 1
+    end
+    at = last + 1
+  end
+  return table.concat(parts)
+end
+
+-- Writes what was granted, all of a batch in one entry of the stream. Each claim by itself would cost three calls.
+local function keep_granted(p, batch, granted, given, claims)
+  local place = append(p.epoch, print_number(p.version - #granted), given, claims, #granted)
+  local counted, apart, fields, before = " " .. place .. " ", " " .. place .. "+", {}, {}
+  for n = 1, #granted do
+    local i = granted[n]
+    local who, mark = first_of(batch, i), batch.apart[i] and apart or counted
+    local line, units = batch.lines[who], print_number(batch.units[who])
+    fields[2 * n - 1] = batch.users[i]
+    if batch.first or line then
+      -- Whoever has several in this batch is written several times, the last time with all of them.
+      before[who] = (before[who] or (line and still_needed(line)) or "") .. mark .. batch.keys[i]
+      fields[2 * n] = units .. before[who]
+    else
+      fields[2 * n] = units .. mark .. batch.keys[i]
+    end
+  end
+  redis.call("HSET", USERS, unpack(fields))
+end
+
+-- Counts those who were refused. What was counted in another second is forgotten.
+local function keep_refused(p, batch, refused)
+  local counts, fields, now = {}, {}, print_number(this_second())
+  if p.rated ~= now then
+    redis.call("UNLINK", RATES)
+    redis.call("HSET", POOL, "rated", now)
+  end
+  for n, i in ipairs(refused) do
+    local who = first_of(batch, i)
+    counts[who] = (counts[who] or tonumber(batch.refused[who] or 0)) + 1
+    fields[2 * n - 1], fields[2 * n] = batch.users[i], print_number(counts[who])
+  end
+  redis.call("HSET", RATES, unpack(fields))
+  redis.call("EXPIRE", RATES, 3)
+end
+
+-- Decides a batch, one after the other, and keeps what comes of it; gives the answers.
+local function decide(p, batch, claims)
+  local answers, granted, given, refused, i = {}, {}, {}, {}, 0
+  for _, terms in ipairs(batch.runs) do
+    for _ = 1, terms.count do
+      i = i + 1
+      local code, slots = claim(p, batch, i, terms)
+      answers[i] = code or slots
+      if slots then
+        granted[#granted + 1] = i
+        -- It is not limited, or was counted before.
+        if terms.per_s == 0 then
+          batch.apart[i] = true
+        end
+      elseif terms.per_s > 0 then
+        refused[#refused + 1] = i
+      end
+    end
+  end
+  local told = table.concat(answers, ";")
+  if #granted == i then
+    keep_granted(p, batch, granted, told, claims)
+  elseif #granted > 0 then
+    for n = 1, #granted do
+      given[n] = answers[granted[n]]
+    end
+    keep_granted(p, batch, granted, table.concat(given, ";"), only_granted(claims, granted))
+  end
+  if #refused > 0 then
+    keep_refused(p, batch, refused)
+  end
+  return told
+end
+
+-- Who calls, the number of this call and whether it is sent again, the caller's last epoch and version; the claims: their users,
+-- packed, their keys ("-" for none), packed, and all of them, each behind its length and a space; then what they ask under. Gives
+-- epoch, version, what is free, and for each claim "prize slots" (each of these of the next version, up to the last) or the code
+-- of its rejection, with semicolons. A call that is sent again, because its answer was lost, gets the answer it had.
+function operations.claim(node, call, again, seen_epoch, seen_version, users, keys, claims)
+  local p = pool()
+  local before = p and redis.call("HGET", POOL, "answer:" .. node)
+  if before then
+    local number, answer = cmsgpack.unpack(before)
+    if number == call then
+      return answer
+    end
+  end
+  local seen = { tonumber(seen_epoch), tonumber(seen_version) }
+  -- A server that has forgotten what the caller has seen must be told again what is free.
+  if not p or p.epoch < seen[1] or (p.epoch == seen[1] and p.version < seen[2]) then
+    return false
+  end
+  -- The pool that may have decided it the first time is gone.
+  if again == "1" and p.epoch ~= seen[1] then
+    return false
+  end
+  local batch = read_batch(p, cmsgpack.unpack(users), cmsgpack.unpack(keys), 10)
+  local told = decide(p, batch, claims)
+  write(p)
+  local answer = { p.epoch, p.version, free(p) + p.moving, told }
+  redis.call("HSET", POOL, "answer:" .. node, cmsgpack.pack(call, answer))
+  return answer
+end
+
+-- The others are made only where one of them is called: that takes longer than to decide a claim.
+if ARGV[1] == "claim" then
+  return operations.claim(unpack(ARGV, 2))
+end
 
 -- A seed comes in pieces, since a script must not take long: `build` clears the place, `slots` and `users` fill it, `install`
 -- makes it the pool. Until then there is none. A seed that comes late or twice must not bring back what was sold since.
@@ -485,93 +635,6 @@ function operations.install(epoch, door, top, applied, shards, strategy, seed, o
   return redis.status_reply("OK")
 end
 
--- Appends an entry of so many claims to the stream: "e" their epoch, "v" the version before the first of them, "c" the claims,
--- each "prize slots length claim", without anything between them. Gives its place, and how many claims there are now.
-local function append(epoch, before, claims, count)
-  local place = redis.call("XADD", INTAKE, "*", "e", epoch, "v", before, "c", claims)
-  redis.call("HSET", QUEUED, place, count)
-  return place, redis.call("HINCRBY", QUEUED, "claims", count)
-end
-
--- Writes what was granted, all of a batch in one entry of the stream. Each claim by itself would cost three calls.
-local function keep_granted(p, batch, granted, claims)
-  local place = append(p.epoch, string.format("%d", p.version - #granted), table.concat(claims), #granted)
-  local counted, apart, lines, before = " " .. place .. " ", " " .. place .. "+", {}, {}
-  for n = 1, #granted do
-    local i = granted[n]
-    local who, mark = batch.who[i], batch.terms[i].per_s > 0 and counted or apart
-    local line = batch.line[who]
-    -- Whoever has several in this batch is written several times, the last time with all of them.
-    local others = before[who] or (line and still_needed(line)) or ""
-    before[who] = others .. mark .. batch.key[i]
-    lines[2 * n - 1] = batch.users[i]
-    lines[2 * n] = string.format("%d", batch.units[who]) .. before[who]
-  end
-  redis.call("HSET", USERS, unpack(lines))
-end
-
--- Counts those who were refused. What was counted in another second is forgotten.
-local function keep_refused(p, batch, refused)
-  local counts, now = {}, string.format("%d", this_second())
-  if p.rated ~= now then
-    redis.call("UNLINK", RATES)
-    redis.call("HSET", POOL, "rated", now)
-  end
-  for n, i in ipairs(refused) do
-    local who = batch.who[i]
-    batch.more[who] = (batch.more[who] or tonumber(batch.refused[who] or 0)) + 1
-    counts[2 * n - 1], counts[2 * n] = batch.users[i], string.format("%d", batch.more[who])
-  end
-  redis.call("HSET", RATES, unpack(counts))
-  redis.call("EXPIRE", RATES, 3)
-end
-
--- Who calls, the number of this call and whether it is sent again, the caller's last epoch and version; the claims, packed, of
--- four values: user, key ("-" for none), which of the terms that follow, and "length claim". Gives epoch, version, what is
--- free, and for each claim "prize slots" (each of these of the next version, up to the last) or the code of its rejection, with
--- semicolons. A call that is sent again, because its answer was lost, gets the answer it had.
-function operations.claim(node, call, again, seen_epoch, seen_version, packed)
-  local p = pool()
-  local before = p and redis.call("HGET", POOL, "answer:" .. node)
-  if before then
-    local number, answer = cmsgpack.unpack(before)
-    if number == call then
-      return answer
-    end
-  end
-  local seen = { tonumber(seen_epoch), tonumber(seen_version) }
-  -- A server that has forgotten what the caller has seen must be told again what is free.
-  if not p or p.epoch < seen[1] or (p.epoch == seen[1] and p.version < seen[2]) then
-    return false
-  end
-  -- The pool that may have decided it the first time is gone.
-  if again == "1" and p.epoch ~= seen[1] then
-    return false
-  end
-  local batch = read_batch(p, packed, 8)
-  local answers, granted, claims, refused = {}, {}, {}, {}
-  for i = 1, #batch.users do
-    local code, given, units = claim(p, batch, i)
-    if given then
-      granted[#granted + 1], claims[#claims + 1] = i, given .. " " .. batch.entry[i]
-      p.queued = p.queued + units
-    elseif batch.terms[i].per_s > 0 then
-      refused[#refused + 1] = i
-    end
-    answers[i] = code or given
-  end
-  if #granted > 0 then
-    keep_granted(p, batch, granted, claims)
-  end
-  if #refused > 0 then
-    keep_refused(p, batch, refused)
-  end
-  write(p)
-  local answer = { p.epoch, p.version, free(p) + p.moving, table.concat(answers, ";") }
-  redis.call("HSET", POOL, "answer:" .. node, cmsgpack.pack(call, answer))
-  return answer
-end
-
 function operations.pass(user, factor, stock, limit, now, expires)
   local p, line = pool(), redis.call("HGET", USERS, user)
   now = tonumber(now)
@@ -638,9 +701,9 @@ function operations.done(group, ...)
   return operations.unrecorded()
 end
 
--- A claim that something else has granted: its epoch, the version before it, its buyer and key, and the claim as in an entry.
-function operations.append(epoch, before, user, key, text)
-  local place, count = append(epoch, before, text, 1)
+-- A claim that something else has granted: its epoch, the version before it, its buyer and key, then as in an entry.
+function operations.append(epoch, before, user, key, given, claim)
+  local place, count = append(epoch, before, given, claim, 1)
   local line = redis.call("HGET", USERS, user) or "0"
   redis.call("HSET", USERS, user, line .. " " .. place .. "+" .. key)
   return count
@@ -664,7 +727,7 @@ function operations.queued(user, beginning)
     if not read[place] and is_there(place) then
       read[place] = true
       local entries = redis.call("XRANGE", INTAKE, place, place)
-      if entries[1] and (entries[1][2][6] or ""):find(beginning, 1, true) then
+      if entries[1] and (entries[1][2][8] or ""):find(beginning, 1, true) then
         return entries
       end
     end

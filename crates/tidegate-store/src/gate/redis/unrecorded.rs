@@ -51,11 +51,11 @@ impl RedisGate {
         campaign: CampaignId,
         shard: usize,
         claim: &Claim,
-        text: Vec<u8>,
+        [given, asked]: [Vec<u8>; 2],
     ) -> Result<usize, GateError> {
         let before = arg(claim.version.wrapping_sub(1).cast_signed());
         let (user, key) = (arg(claim.user.raw()), key_text(claim.key.as_ref()));
-        let args = [arg("append"), arg(claim.epoch), before, user, key, text];
+        let args = [arg("append"), arg(claim.epoch), before, user, key, given, asked];
         Ok(self.call(campaign, shard, &args).await?)
     }
 

@@ -1,8 +1,8 @@
 //! An entry of a stream: the claims that one call of the gate's script has granted, in the order of their decision.
 //!
-//! Its field `e` is their epoch, `v` the version before the first of them: they have the next, one after the other. `c` has the
-//! claims, without anything between them: "prize slots length ", and that many bytes, the claim as it was asked for. A claim that
-//! cannot be read stops none of the others, as long as its length can.
+//! Its field `e` is their epoch, `v` the version before the first of them: they have the next, one after the other. `g` says what
+//! was given for each, "prize slots" with semicolons, and `c` has the claims as they were asked for, each behind its length and a
+//! space. A claim that cannot be read stops none of the others, as long as its length can.
 
 use std::sync::Arc;
 
@@ -28,24 +28,33 @@ pub(crate) struct Unreadable {
 impl Entry {
     /// Its claims, and what is none.
     pub(crate) fn claims(self) -> (Vec<Claim>, Vec<Unreadable>) {
-        let named = |wanted: &[u8]| self.fields.iter().find(|(name, _)| name == wanted);
-        let epoch = named(b"e").and_then(|(_, value)| number::<u32>(value));
-        let before = named(b"v").and_then(|(_, value)| number::<i64>(value));
+        let named =
+            |wanted: &[u8]| self.fields.iter().find(|(name, _)| name == wanted).map(|(_, value)| &value[..]);
+        let epoch = named(b"e").and_then(number::<u32>);
+        let before = named(b"v").and_then(number::<i64>);
         let mut decided = epoch.zip(before.map(i64::cast_unsigned));
-        let Some((_, mut rest)) = named(b"c").map(|(name, value)| (name, &value[..])) else {
+        let Some(mut rest) = named(b"c") else {
             let unreadable = |(name, value)| Unreadable { name, value, why: "it has no claims".into() };
             return (Vec::new(), self.fields.into_iter().map(unreadable).collect());
         };
+        let mut given = named(b"g").unwrap_or_default().split(|byte| *byte == b';');
         let (mut claims, mut unreadable) = (Vec::new(), Vec::new());
         while !rest.is_empty() {
-            let written = Written::first_of(rest);
-            let (this, after) = rest.split_at(written.as_ref().map_or(rest.len(), |written| written.length));
+            let given = given.next().unwrap_or_default();
             decided = decided.map(|(epoch, version)| (epoch, version.wrapping_add(1)));
-            match written.ok_or_else(|| missing("length")).and_then(|written| written.read(decided)) {
+            let read = match first_of(rest) {
+                Some((asked, after)) => {
+                    rest = after;
+                    read(asked, given, decided).map_err(|why| (asked, why))
+                }
+                None => Err((std::mem::take(&mut rest), missing("length"))),
+            };
+            match read {
                 Ok(claim) => claims.push(claim),
-                Err(why) => unreadable.push(Unreadable { name: b"c".into(), value: this.into(), why }),
+                Err((asked, why)) => {
+                    unreadable.push(Unreadable { name: given.into(), value: asked.into(), why });
+                }
             }
-            rest = after;
         }
         (claims, unreadable)
     }
@@ -59,48 +68,37 @@ fn missing(what: &str) -> String {
     format!("its {what} is missing or cannot be read")
 }
 
-/// A claim as it stands in an entry.
-struct Written<'a> {
-    prize: &'a [u8],
-    slots: &'a [u8],
-    asked: &'a [u8],
-    /// Of all of it.
-    length: usize,
+/// The first of several claims, and the others.
+fn first_of(claims: &[u8]) -> Option<(&[u8], &[u8])> {
+    let space = claims.iter().position(|byte| *byte == b' ')?;
+    let (length, rest) = claims.split_at(space);
+    rest[1..].split_at_checked(number(length)?)
 }
 
-impl<'a> Written<'a> {
-    /// The first of several.
-    fn first_of(bytes: &'a [u8]) -> Option<Self> {
-        let mut parts = bytes.splitn(4, |byte| *byte == b' ');
-        let (prize, slots, length, rest) = (parts.next()?, parts.next()?, parts.next()?, parts.next()?);
-        let asked = rest.get(..number(length)?)?;
-        Some(Self { prize, slots, asked, length: bytes.len() - rest.len() + asked.len() })
+/// A claim as it was asked for, and what was decided.
+fn read(asked: &[u8], given: &[u8], decided: Option<(u32, u64)>) -> Result<Claim, String> {
+    let mut claim: Claim = postcard::from_bytes(asked).map_err(|error| error.to_string())?;
+    (claim.epoch, claim.version) = decided.ok_or_else(|| missing("epoch or version"))?;
+    let given = std::str::from_utf8(given).ok().and_then(|given| given.split_once(' '));
+    let (prize, slots) = given.ok_or_else(|| missing("prize or list of slots"))?;
+    claim.slots = Slots::parse(slots).ok_or_else(|| missing("list of slots"))?;
+    let won: u8 = prize.parse().map_err(|_| missing("prize"))?;
+    if let Granted::Play { prize, .. } = &mut claim.granted {
+        *prize = Some(won).filter(|won| *won > 0);
     }
-
-    /// The claim as it was asked for, and what was decided.
-    fn read(&self, decided: Option<(u32, u64)>) -> Result<Claim, String> {
-        let mut claim: Claim = postcard::from_bytes(self.asked).map_err(|error| error.to_string())?;
-        (claim.epoch, claim.version) = decided.ok_or_else(|| missing("epoch or version"))?;
-        let slots = std::str::from_utf8(self.slots).ok().and_then(Slots::parse);
-        claim.slots = slots.ok_or_else(|| missing("list of slots"))?;
-        let won: u8 = number(self.prize).ok_or_else(|| missing("prize"))?;
-        if let Granted::Play { prize, .. } = &mut claim.granted {
-            *prize = Some(won).filter(|won| *won > 0);
-        }
-        Ok(claim)
-    }
+    Ok(claim)
 }
 
-/// What the script would have appended for this claim.
-pub(super) fn print(claim: &Claim) -> Vec<u8> {
+/// What the script would have appended for this claim: what was given, and what was asked for.
+pub(super) fn print(claim: &Claim) -> [Vec<u8>; 2] {
     let mut asked = Claim { epoch: 0, version: 0, slots: Slots::default(), ..claim.clone() };
     if let Granted::Play { prize, .. } = &mut asked.granted {
         *prize = None;
     }
     // Claims serialise: every field is a number, a text or a list of them.
     let asked = postcard::to_allocvec(&asked).unwrap_or_default();
-    let text = format!("{} {} {} ", claim.prize().unwrap_or(0), claim.slots, asked.len());
-    [text.into_bytes(), asked].concat()
+    let given = format!("{} {}", claim.prize().unwrap_or(0), claim.slots);
+    [given.into_bytes(), [format!("{} ", asked.len()).into_bytes(), asked].concat()]
 }
 
 /// Entries in the order of the stream; redis-rs' own reading keeps a map of the fields, and not their order.
@@ -156,25 +154,28 @@ mod tests {
     use super::*;
     use crate::conformance::claim;
 
+    fn entry(given: &[u8], claims: Vec<u8>) -> Entry {
+        let fields = [("e", b"3".to_vec()), ("v", b"10".to_vec()), ("g", given.into()), ("c", claims)];
+        Entry { id: "1-1".into(), fields: fields.map(|(name, value)| (name.into(), value)).to_vec() }
+    }
+
     #[test]
     fn a_claim_that_cannot_be_read_stops_none_of_its_neighbours() {
-        let field = |name: &str, value: Vec<u8>| (name.as_bytes().to_vec(), value);
-        let claims =
-            [print(&claim(1, 1, &[4, 5])), b"0 6 8 nonsense".to_vec(), print(&claim(2, 2, &[7]))].concat();
-        let fields = vec![field("e", b"3".to_vec()), field("v", b"10".to_vec()), field("c", claims)];
-        let (claims, unreadable) = Entry { id: "1-1".into(), fields }.claims();
+        let ([_, first], [_, last]) = (print(&claim(1, 1, &[9])), print(&claim(2, 2, &[9])));
+        let claims = [first, b"8 nonsense".to_vec(), last].concat();
+        let (claims, unreadable) = entry(b"0 4,5;0 6;0 7", claims).claims();
         let read: Vec<_> =
-            claims.iter().map(|claim| (claim.id.raw(), claim.version, claim.slots.units())).collect();
-        assert_eq!(read, [(1, 11, 2), (2, 13, 1)]);
-        assert_eq!(unreadable.iter().map(|field| &field.value[..]).collect::<Vec<_>>(), [b"0 6 8 nonsense"]);
+            claims.iter().map(|claim| (claim.id.raw(), claim.version, claim.slots.to_string())).collect();
+        assert_eq!(read, [(1, 11, "4,5".into()), (2, 13, "7".into())]);
+        let set_aside: Vec<_> = unreadable.iter().map(|field| (&field.name[..], &field.value[..])).collect();
+        assert_eq!(set_aside, [(&b"0 6"[..], &b"nonsense"[..])]);
     }
 
     #[test]
     fn what_cannot_be_told_apart_is_set_aside_together() {
-        let claims = [print(&claim(1, 1, &[4])), b"0 5 900 short".to_vec()].concat();
-        let fields = [("e", b"1".to_vec()), ("v", b"0".to_vec()), ("c", claims)];
-        let fields = fields.map(|(name, value)| (name.as_bytes().to_vec(), value)).to_vec();
-        let (claims, unreadable) = Entry { id: "1-1".into(), fields }.claims();
+        let [_, first] = print(&claim(1, 1, &[4]));
+        let (claims, unreadable) =
+            entry(b"0 4;0 5;0 6", [first, b"900 short8 nonsense".to_vec()].concat()).claims();
         assert_eq!((claims.len(), unreadable.len()), (1, 1));
     }
 }
