@@ -219,7 +219,6 @@ impl StreamIntake {
             let mut command = cmd("XADD");
             command.arg(format!("{key}:dead")).arg("*").arg("id").arg(id).arg("why").arg(why).arg(field);
             self.ask::<()>(&command).await?;
-            done.claim(&field.name, &[]);
         }
         if is_all {
             done.entry(id, 0, 0);

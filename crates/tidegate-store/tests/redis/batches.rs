@@ -15,13 +15,13 @@ use tidegate_store::redis_link::Link;
 
 use tidegate_servers::redis as servers;
 
-const ONCE: Asked = Asked { looked: false, per_s: 0 };
+pub(crate) const ONCE: Asked = Asked { looked: false, per_s: 0 };
 
-fn keyed(order: u64, buyer: u64, limit: u32, key: u8) -> ClaimRequest {
+pub(crate) fn keyed(order: u64, buyer: u64, limit: u32, key: u8) -> ClaimRequest {
     ClaimRequest { key: Some(IdempotencyKey([key; 16])), ..request(order, buyer, 1, limit) }
 }
 
-async fn gate(server: &servers::Redis, stock: u32) -> Arc<RedisGate> {
+pub(crate) async fn gate(server: &servers::Redis, stock: u32) -> Arc<RedisGate> {
     let gate = RedisGate::new(Link::open(&server.url()).await.unwrap(), "", "one");
     gate.install(CAMPAIGN, seed(stock)).await.unwrap();
     Arc::new(gate)
@@ -41,7 +41,7 @@ fn told(outcomes: &[Result<Claim, Undecided>]) -> Vec<String> {
     outcomes.iter().map(tell).collect()
 }
 
-fn reader(gate: &Arc<RedisGate>, consumer: &str, dead_after: Duration) -> StreamIntake {
+pub(crate) fn reader(gate: &Arc<RedisGate>, consumer: &str, dead_after: Duration) -> StreamIntake {
     let options = StreamOptions {
         campaign: CAMPAIGN,
         shard: 0,
@@ -115,7 +115,7 @@ async fn a_claim_that_cannot_be_read_does_not_take_its_neighbours_along() {
     let server = servers::Redis::start(&[]);
     let gate = gate(&server, 9).await;
     let key = gate.intake_key(CAMPAIGN, 0);
-    server.cli(&["xadd", &key, "*", "e", "1", "v", "0", "7", "0 1 nonsense"]);
+    server.cli(&["xadd", &key, "*", "e", "1", "v", "0", "g", "0 1", "c", "8 nonsense"]);
     together(&gate, vec![request(1, 1, 1, 1), request(2, 2, 1, 1)]).await;
     let intake = reader(&gate, "one", Duration::from_secs(10));
     assert_eq!(ids(&intake.next(10).await.1), [1, 2]);

@@ -128,14 +128,12 @@ impl Caller {
     pub(super) async fn decide(&self, line: &Line, batch: &[Waiting]) -> Vec<Result<Claim, Undecided>> {
         let (seen, number) = (line.seen(), CALLS.fetch_add(1, Ordering::Relaxed));
         let refuse = |why: Undecided| batch.iter().map(|_| Err(why.clone())).collect();
+        let claims = ClaimArgs::of(batch.iter().map(|waiting| (&waiting.request, waiting.asked)));
         let ask = async |again: bool| {
             let (link, script, keys) = (&self.link, &self.script, &self.keys);
             let filled = call::<Option<(u64, u64, u32, String)>>(link, script, keys, |command| {
                 command.arg("claim").arg(&self.node).arg(number).arg(u8::from(again)).arg(seen.0).arg(seen.1);
-                let mut args = ClaimArgs::default();
-                for Waiting { request, asked, .. } in batch {
-                    args.write(command, request, *asked);
-                }
+                claims.write(command);
             });
             filled.await
         };

@@ -2,12 +2,12 @@
 
 use std::io::Write;
 
-use redis::{Cmd, ErrorKind, FromRedisValue, RedisError, Value};
+use redis::{Cmd, FromRedisValue, Value};
 use tidegate_core::dealer::Dealer;
 use tidegate_core::pool::Door;
 use tidegate_core::{
-    Claim, ClaimRequest, IdempotencyKey, Moment, Pass, Rejection, Seed, Shown, Slot, Slots, StockChange,
-    StockEntry, UserId, Wanted,
+    Claim, ClaimId, ClaimRequest, IdempotencyKey, Moment, Pass, Rejection, Seed, Shown, Slot, Slots,
+    StockChange, StockEntry, UserId, Wanted,
 };
 
 use super::caller::{Asked, Undecided};
@@ -42,50 +42,87 @@ pub(super) fn read_door(word: &str) -> Door {
     }
 }
 
-/// A buyer's key as the script knows it, "user key"; nothing where there is none.
-pub(super) fn write_key(into: &mut Vec<u8>, user: UserId, key: Option<&IdempotencyKey>) {
-    into.clear();
-    if let Some(key) = key {
-        // Writing to a Vec cannot fail.
-        let _ = write!(into, "{} ", user.raw());
-        into.extend_from_slice(&key.0);
+/// A key as the script knows it: half of the digest in hexadecimal digits, "-" where there is none. It is compared with what its
+/// own buyer has under way and with nothing else; the ledger compares all of it.
+pub(super) fn key_text(key: Option<&IdempotencyKey>) -> Vec<u8> {
+    let mut text = Vec::new();
+    write_key(&mut text, key);
+    text
+}
+
+fn write_key(into: &mut Vec<u8>, key: Option<&IdempotencyKey>) {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    let Some(key) = key else { return into.push(b'-') };
+    for byte in &key.0[8..] {
+        into.extend([DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]]);
     }
 }
 
-/// Writes claims' arguments in the script's order, over and over into the same memory.
-#[derive(Default)]
+/// How a claim begins in an entry: by this the script finds the entry that has it.
+pub(super) fn beginning(id: ClaimId, user: UserId) -> Vec<u8> {
+    // Numbers serialise.
+    postcard::to_allocvec(&(id, user)).unwrap_or_default()
+}
+
+/// A batch of claims as the script takes it: their users and keys packed, all of them as they go into the stream, and the terms
+/// they ask under, each with how many in a row share them.
 pub(super) struct ClaimArgs {
-    key: Vec<u8>,
-    terms: Vec<u8>,
-    entry: Vec<u8>,
+    users: Vec<u8>,
+    keys: Vec<u8>,
+    claims: Vec<u8>,
+    terms: Vec<(usize, Vec<u8>)>,
 }
 
 impl ClaimArgs {
-    pub(super) fn write(&mut self, command: &mut Cmd, request: &ClaimRequest, asked: Asked) {
-        write_key(&mut self.key, request.user, request.key.as_ref());
-        self.write_terms(request, asked);
-        // The entry is the claim but for what the script adds. Claims serialise: every field is a number, a text or a list.
-        let claim = request.clone().granted(Slots::default(), None, 0, 0);
-        self.entry.clear();
-        self.entry = postcard::to_extend(&claim, std::mem::take(&mut self.entry)).unwrap_or_default();
-        command.arg(request.id.raw()).arg(request.user.raw());
-        command.arg(&self.key[..]).arg(&self.terms[..]).arg(&self.entry[..]);
+    pub(super) fn of<'a>(batch: impl ExactSizeIterator<Item = (&'a ClaimRequest, Asked)>) -> Self {
+        let count = batch.len();
+        let (mut users, mut keys, mut claims) = (msgpack::list(count), msgpack::list(count), Vec::new());
+        let mut terms: Vec<(usize, Vec<u8>)> = Vec::new();
+        let mut scratch = Vec::new();
+        for (request, asked) in batch {
+            scratch.clear();
+            write_terms(&mut scratch, request, asked);
+            match terms.last_mut() {
+                Some((count, last)) if *last == scratch => *count += 1,
+                _ => terms.push((1, scratch.clone())),
+            }
+            scratch.clear();
+            // Writing to a Vec cannot fail.
+            let _ = write!(scratch, "{}", request.user.raw());
+            msgpack::text(&mut users, &scratch);
+            scratch.clear();
+            write_key(&mut scratch, request.key.as_ref());
+            msgpack::text(&mut keys, &scratch);
+            scratch.clear();
+            // The claim but for what the script adds. Claims serialise: every field is a number, a text or a list.
+            let claim = request.clone().granted(Slots::default(), None, 0, 0);
+            scratch = postcard::to_extend(&claim, scratch).unwrap_or_default();
+            let _ = write!(claims, "{} ", scratch.len());
+            claims.extend_from_slice(&scratch);
+        }
+        Self { users, keys, claims, terms }
     }
 
-    fn write_terms(&mut self, request: &ClaimRequest, Asked { looked, per_s }: Asked) {
-        let (quantity, limit, looked) = (request.quantity, request.limit, u8::from(looked));
-        self.terms.clear();
-        // Writing to a Vec cannot fail.
-        let _ = write!(self.terms, "{quantity} {limit} {per_s} {looked} ");
-        let _ = match request.shown {
-            Shown::NotNeeded => write!(self.terms, " 0 "),
-            Shown::Pass { number, now } => write!(self.terms, "{number} {} ", now.millis()),
-        };
-        let _ = match &request.wanted {
-            Wanted::Order { .. } => write!(self.terms, "0 "),
-            Wanted::Play { client_seed } => write!(self.terms, "1 {client_seed}"),
-        };
+    pub(super) fn write(&self, command: &mut Cmd) {
+        command.arg(&self.users).arg(&self.keys).arg(&self.claims);
+        for (count, terms) in &self.terms {
+            command.arg(*count).arg(terms);
+        }
     }
+}
+
+fn write_terms(into: &mut Vec<u8>, request: &ClaimRequest, Asked { looked, per_s }: Asked) {
+    let (quantity, limit, looked) = (request.quantity, request.limit, u8::from(looked));
+    // Writing to a Vec cannot fail.
+    let _ = write!(into, "{quantity} {limit} {per_s} {looked} ");
+    let _ = match request.shown {
+        Shown::NotNeeded => write!(into, " 0 "),
+        Shown::Pass { number, now } => write!(into, "{number} {} ", now.millis()),
+    };
+    let _ = match &request.wanted {
+        Wanted::Order { .. } => write!(into, "0 "),
+        Wanted::Play { client_seed } => write!(into, "1 {client_seed}"),
+    };
 }
 
 /// What the script says of a batch of claims: of each "prize slots" or a code. What was granted has one version after the
@@ -148,16 +185,12 @@ impl<'a> SeedParts<'a> {
     }
 
     /// Every piece is at most so much work.
-    pub(super) fn pieces(&self, most: usize) -> Vec<Result<Args, RedisError>> {
-        let packed = || RedisError::from((ErrorKind::Client, "a seed cannot be packed"));
+    pub(super) fn pieces(&self, most: usize) -> Vec<Args> {
         let (epoch, shards) = (arg(self.seed.epoch), arg(self.shards));
         let mut pieces = Vec::new();
         let mut expected = self.shard + 1;
         let mut together: (Vec<Slot>, usize) = (Vec::new(), 0);
-        let slots = |taken: &[Slot]| {
-            let taken = msgpack::slots(taken).ok_or_else(packed)?;
-            Ok(vec![arg("slots"), epoch.clone(), shards.clone(), taken])
-        };
+        let slots = |taken: &[Slot]| vec![arg("slots"), epoch.clone(), shards.clone(), msgpack::slots(taken)];
         for slot in &self.taken {
             let at = *slot as usize;
             let gap = at.saturating_sub(expected) / self.shards;
@@ -168,7 +201,7 @@ impl<'a> SeedParts<'a> {
             // A gap that is too wide for one piece goes in several.
             while at.saturating_sub(expected) / self.shards > most {
                 expected += most * self.shards;
-                pieces.push(Ok(vec![arg("gap"), epoch.clone(), shards.clone(), arg(expected)]));
+                pieces.push(vec![arg("gap"), epoch.clone(), shards.clone(), arg(expected)]);
             }
             together.1 += at.saturating_sub(expected) / self.shards + 1;
             together.0.push(*slot);
@@ -177,10 +210,8 @@ impl<'a> SeedParts<'a> {
         if !together.0.is_empty() {
             pieces.push(slots(&together.0));
         }
-        pieces.extend(self.users.chunks(most).map(|some| {
-            let some = msgpack::users(some).ok_or_else(packed)?;
-            Ok(vec![arg("users"), epoch.clone(), some])
-        }));
+        let users = self.users.chunks(most);
+        pieces.extend(users.map(|some| vec![arg("users"), epoch.clone(), msgpack::users(some)]));
         pieces
     }
 
@@ -213,11 +244,12 @@ impl<'a> SeedParts<'a> {
     }
 }
 
-/// The two lists of a seed in MessagePack, which the server reads in one go.
+/// Lists in MessagePack, which the server reads in one go.
 mod msgpack {
-    fn list(length: usize) -> Option<Vec<u8>> {
-        let length = u32::try_from(length).ok()?;
-        Some([&[0xdd][..], &length.to_be_bytes()].concat())
+    /// The head of a list of so many.
+    pub(super) fn list(of: usize) -> Vec<u8> {
+        // None here is nearly as long as could be written.
+        [&[0xdd][..], &u32::try_from(of).unwrap_or(u32::MAX).to_be_bytes()].concat()
     }
 
     fn number(into: &mut Vec<u8>, number: u32) {
@@ -225,23 +257,29 @@ mod msgpack {
         into.extend(number.to_be_bytes());
     }
 
-    pub(super) fn slots(slots: &[u32]) -> Option<Vec<u8>> {
-        let mut bytes = list(slots.len())?;
+    /// A text of at most 31 bytes: a user or a key.
+    pub(super) fn text(into: &mut Vec<u8>, text: &[u8]) {
+        debug_assert!(text.len() < 32, "users have 20 digits, keys 16");
+        into.push(0xa0 | u8::try_from(text.len() & 31).unwrap_or(0));
+        into.extend_from_slice(text);
+    }
+
+    pub(super) fn slots(slots: &[u32]) -> Vec<u8> {
+        let mut bytes = list(slots.len());
         for slot in slots {
             number(&mut bytes, *slot);
         }
-        Some(bytes)
+        bytes
     }
 
-    /// User, units, user, units, …: users as texts of at most 20 digits.
-    pub(super) fn users(users: &[(String, u32)]) -> Option<Vec<u8>> {
-        let mut bytes = list(users.len() * 2)?;
+    /// User, units, user, units, …
+    pub(super) fn users(users: &[(String, u32)]) -> Vec<u8> {
+        let mut bytes = list(users.len() * 2);
         for (user, units) in users {
-            bytes.push(0xa0 | u8::try_from(user.len()).ok()?);
-            bytes.extend(user.as_bytes());
+            text(&mut bytes, user.as_bytes());
             number(&mut bytes, *units);
         }
-        Some(bytes)
+        bytes
     }
 }
 

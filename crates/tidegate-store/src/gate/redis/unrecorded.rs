@@ -5,44 +5,30 @@ use std::sync::Arc;
 use tidegate_core::{CampaignId, Claim, ClaimId, IdempotencyKey, UserId};
 
 use super::RedisGate;
-use super::encoding::{arg, shard_of, write_key};
+use super::encoding::{arg, beginning, key_text, shard_of};
 use crate::gate::GateError;
 use crate::intake::stream::Entries;
 
-/// Entries and claims deleted by one call: a script must not take long.
+/// Entries deleted by one call: a script must not take long.
 const DONE_AT_ONCE: usize = 1000;
 
-/// Entries of a shard's stream that the ledger has, and their claims.
+/// Entries of a shard's stream that the ledger has: place, epoch, units.
 #[derive(Debug, Default)]
-pub struct Done {
-    /// Place, epoch, units.
-    entries: Vec<(Vec<u8>, u32, u32)>,
-    /// Id, key.
-    claims: Vec<(Vec<u8>, Vec<u8>)>,
-}
+pub struct Done(Vec<(Vec<u8>, u32, u32)>);
 
 impl Done {
-    /// These, each with the entry it is of; an entry's are next to each other.
+    /// The entries of these claims; an entry's are next to each other.
     pub fn of(recorded: &[(Arc<str>, Arc<Claim>)]) -> Self {
         let mut done = Self::default();
         for of_one in recorded.chunk_by(|(one, _), (other, _)| one == other) {
             let units = of_one.iter().map(|(_, claim)| claim.slots.units()).sum();
             done.entry(&of_one[0].0, of_one[0].1.epoch, units);
-            for (_, claim) in of_one {
-                let mut key = Vec::new();
-                write_key(&mut key, claim.user, claim.key.as_ref());
-                done.claims.push((arg(claim.id.raw()), key));
-            }
         }
         done
     }
 
     pub fn entry(&mut self, place: &str, epoch: u32, units: u32) {
-        self.entries.push((place.into(), epoch, units));
-    }
-
-    pub fn claim(&mut self, id: &[u8], key: &[u8]) {
-        self.claims.push((id.into(), key.into()));
+        self.0.push((place.into(), epoch, units));
     }
 }
 
@@ -65,10 +51,11 @@ impl RedisGate {
         campaign: CampaignId,
         shard: usize,
         claim: &Claim,
-        text: Vec<u8>,
+        [given, asked]: [Vec<u8>; 2],
     ) -> Result<usize, GateError> {
         let before = arg(claim.version.wrapping_sub(1).cast_signed());
-        let args = [arg("append"), arg(claim.epoch), before, arg(claim.id.raw()), text];
+        let (user, key) = (arg(claim.user.raw()), key_text(claim.key.as_ref()));
+        let args = [arg("append"), arg(claim.epoch), before, user, key, given, asked];
         Ok(self.call(campaign, shard, &args).await?)
     }
 
@@ -81,12 +68,13 @@ impl RedisGate {
     ) -> Result<Option<Claim>, GateError> {
         let Some(lines) = self.lines(campaign).await? else { return Ok(None) };
         let shard = shard_of(user, lines.shards.len());
-        let found: Option<Entries> = self.call(campaign, shard, &[arg("queued"), arg(id.raw())]).await?;
-        let mut claims = found.into_iter().flat_map(|entries| entries.0).flat_map(|entry| entry.claims().0);
+        let args = [arg("queued"), arg(user.raw()), beginning(id, user)];
+        let found: Entries = self.call(campaign, shard, &args).await?;
+        let mut claims = found.0.into_iter().flat_map(|entry| entry.claims().0);
         Ok(claims.find(|claim| claim.id == id && claim.user == user))
     }
 
-    /// Whether a claim with this key is on its way to the ledger.
+    /// Whether a claim of this user with this key is on its way to the ledger.
     pub async fn is_in_flight(
         &self,
         campaign: CampaignId,
@@ -95,14 +83,11 @@ impl RedisGate {
     ) -> Result<bool, GateError> {
         let Some(lines) = self.lines(campaign).await? else { return Ok(false) };
         let shard = shard_of(user, lines.shards.len());
-        let mut named = Vec::new();
-        write_key(&mut named, user, Some(key));
-        Ok(self.call(campaign, shard, &[arg("in_flight"), named]).await?)
+        let args = [arg("in_flight"), arg(user.raw()), key_text(Some(key))];
+        Ok(self.call(campaign, shard, &args).await?)
     }
 
-    /// The ledger has these entries of a shard's stream. Gives how many claims are left, if anything was to be forgotten. An
-    /// entry goes with the last of its claims: if this breaks off before, it comes again, and so does everything that is not
-    /// forgotten yet.
+    /// The ledger has these entries of a shard's stream. Gives how many claims are left, if there was anything to be forgotten.
     pub async fn done(
         &self,
         campaign: CampaignId,
@@ -111,19 +96,11 @@ impl RedisGate {
         done: &Done,
     ) -> Result<Option<usize>, GateError> {
         let mut left = None;
-        let (mut entries, mut claims) =
-            (done.entries.chunks(DONE_AT_ONCE), done.claims.chunks(DONE_AT_ONCE).peekable());
-        loop {
-            let claims_now = claims.next();
-            let entries_now = if claims.peek().is_none() { entries.next() } else { None };
-            if entries_now.is_none() && claims_now.is_none() {
-                return Ok(left);
-            }
-            let (entries, claims) = (entries_now.unwrap_or_default(), claims_now.unwrap_or_default());
-            let mut args = vec![arg("done"), arg(group), arg(entries.len())];
+        for entries in done.0.chunks(DONE_AT_ONCE) {
+            let mut args = vec![arg("done"), arg(group)];
             args.extend(entries.iter().flat_map(|(at, epoch, units)| [at.clone(), arg(epoch), arg(units)]));
-            args.extend(claims.iter().flat_map(|(id, key)| [id.clone(), key.clone()]));
             left = Some(self.call(campaign, shard, &args).await?);
         }
+        Ok(left)
     }
 }
