@@ -129,10 +129,7 @@ impl Admission {
         match self {
             Self::Embedded(embedded) => embedded.claim(request),
             // Boxed: every order carries the room this needs about with it, and moves it (8 % of an embedded order's time).
-            Self::Cluster(cluster) => {
-                cluster.check().map_err(NotTaken::NotKept)?;
-                Box::pin(cluster.claim(request, per_s)).await
-            }
+            Self::Cluster(cluster) => Box::pin(cluster.claim(request, per_s)).await,
         }
     }
 

@@ -128,7 +128,7 @@ impl Cluster {
     pub(super) async fn claim(&self, request: ClaimRequest, per_s: u32) -> Result<Taken, NotTaken> {
         let (id, campaign) = (request.id, request.campaign);
         // Known before it is asked for: its outcome may come before the answer.
-        let done = self.0.pending.expect(id);
+        let done = self.0.pending.expect(id).ok_or(NotTaken::NotKept(AppendError::Full))?;
         match self.decide(request, per_s).await {
             Ok(claim) => {
                 let claim = Arc::new(claim);
@@ -171,10 +171,6 @@ impl Cluster {
             Undecided::TooOften => NotTaken::TooOften,
             Undecided::Unknown(why) => NotTaken::NotKept(AppendError::Failed(why)),
         })
-    }
-
-    pub(super) fn check(&self) -> Result<(), AppendError> {
-        if self.0.pending.is_full() { Err(AppendError::Full) } else { Ok(()) }
     }
 
     pub(super) fn depth(&self) -> usize {

@@ -14,6 +14,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
+use arc_swap::ArcSwap;
 use hashbrown::HashMap;
 use parking_lot::Mutex;
 use redis::{Cmd, ErrorKind, FromRedisValue, RedisError, Script, Value};
@@ -55,8 +56,19 @@ pub struct RedisGate {
     script: Arc<Script>,
     /// Whether claims that wait go together; else each goes by itself, to measure what that gains.
     batches: bool,
-    pools: Mutex<HashMap<CampaignId, Arc<PoolLines>>>,
+    /// Read by every claim, changed by few: readers write nothing that another core has to fetch.
+    pools: ArcSwap<HashMap<CampaignId, Arc<PoolLines>>>,
 }
+
+/// The rules, in the order in which they build on each other.
+const SCRIPT: &str = concat!(
+    include_str!("redis/script/keys.lua"),
+    include_str!("redis/script/dealer.lua"),
+    include_str!("redis/script/pool.lua"),
+    include_str!("redis/script/claims.lua"),
+    include_str!("redis/script/seed.lua"),
+    include_str!("redis/script/operations.lua"),
+);
 
 /// A look for units: when it began, how many were needed, and what it led to.
 #[derive(Clone, Copy, Debug)]
@@ -79,9 +91,9 @@ struct PoolLines {
 
 impl RedisGate {
     pub fn new(link: Link, prefix: impl Into<String>, node: impl Into<String>) -> Self {
-        let script = Arc::new(Script::new(include_str!("redis/gate.lua")));
+        let script = Arc::new(Script::new(SCRIPT));
         let (prefix, node) = (prefix.into(), node.into());
-        Self { link, prefix, node, script, batches: true, pools: Mutex::default() }
+        Self { link, prefix, node, script, batches: true, pools: ArcSwap::default() }
     }
 
     /// Every claim is a call of its own: for comparison.
@@ -108,7 +120,8 @@ impl RedisGate {
 
     /// Units left, as of a moment ago; `None` where this node knows no such pool. Nothing only if that is sure.
     pub fn left(&self, campaign: CampaignId) -> Option<u32> {
-        let lines = self.pools.lock().get(&campaign)?.clone();
+        let pools = self.pools.load();
+        let lines = pools.get(&campaign)?;
         if lines.sold_out.load(Ordering::Acquire) {
             return Some(0);
         }
@@ -123,7 +136,9 @@ impl RedisGate {
 
     /// Forgets the ways to a pool; they are found again when they are needed.
     pub fn forget(&self, campaign: CampaignId) {
-        self.pools.lock().remove(&campaign);
+        self.change_pools(|pools| {
+            pools.remove(&campaign);
+        });
     }
 
     async fn call<T: FromRedisValue>(
@@ -173,13 +188,25 @@ impl RedisGate {
 
     /// The ways to a pool; how many shards it has is asked once. `None` where it is not installed.
     async fn lines(&self, campaign: CampaignId) -> Result<Option<Arc<PoolLines>>, GateError> {
-        if let Some(lines) = self.pools.lock().get(&campaign) {
+        if let Some(lines) = self.pools.load().get(&campaign) {
             return Ok(Some(lines.clone()));
         }
         let shards: Option<usize> = self.call(campaign, 0, &[arg("shards")]).await?;
         let Some(shards) = shards else { return Ok(None) };
         let lines = self.make_lines(campaign, shards);
-        Ok(Some(self.pools.lock().entry(campaign).or_insert(lines).clone()))
+        self.change_pools(|pools| {
+            pools.entry(campaign).or_insert_with(|| lines.clone());
+        });
+        Ok(Some(self.pools.load().get(&campaign).cloned().unwrap_or(lines)))
+    }
+
+    /// `change` may run more than once.
+    fn change_pools(&self, change: impl Fn(&mut HashMap<CampaignId, Arc<PoolLines>>)) {
+        self.pools.rcu(|pools| {
+            let mut pools = HashMap::clone(pools);
+            change(&mut pools);
+            pools
+        });
     }
 
     /// One claim at one shard, with whatever else waits for it.
@@ -271,7 +298,9 @@ impl Gate for RedisGate {
         for line in &lines.shards {
             *line.seen.lock() = (seed.epoch.into(), 0);
         }
-        self.pools.lock().insert(campaign, lines);
+        self.change_pools(|pools| {
+            pools.insert(campaign, lines.clone());
+        });
         self.figures(campaign).await?;
         Ok(())
     }

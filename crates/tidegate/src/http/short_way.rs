@@ -31,6 +31,8 @@ use crate::ops::App;
 /// Read at once; an order takes up a tenth of it.
 const READ_BYTES: usize = 4 << 10;
 const MOST_HEADERS: usize = 32;
+/// A connection keeps room for answers of this size; of longer ones so much is written at a time.
+const KEPT_BYTES: usize = 16 << 10;
 /// What asks for more than an answer.
 const NOT_FOR_HERE: [&str; 5] = ["transfer-encoding", "expect", "upgrade", "te", "trailer"];
 
@@ -58,8 +60,9 @@ pub(super) async fn serve(
         read.clear();
         tokio::select! {
             biased;
-            got = socket.read_buf(&mut read) => if !got.is_ok_and(|bytes| bytes > 0) { return End::Gone },
+            // First: a client that never stops asking must not keep the server from closing.
             () = &mut closed => return End::Gone,
+            got = socket.read_buf(&mut read) => if !got.is_ok_and(|bytes| bytes > 0) { return End::Gone },
             // Set anew only when it is over: that is rare, and answers are not.
             () = &mut silence => {
                 if last.elapsed() >= patience {
@@ -72,12 +75,21 @@ pub(super) async fn serve(
         let mut room = [httparse::EMPTY_HEADER; MOST_HEADERS];
         let Some(asked) = Asked::read(&read, &mut room) else { return End::NotForHere(read.into()) };
         out.clear();
-        let stays = asked.answer(doors, peer, socket, &mut out).await;
-        if !stays.unwrap_or(false) {
-            return End::Gone;
+        out.shrink_to(KEPT_BYTES);
+        match asked.answer(doors, peer, socket, &mut out).await {
+            Ok(Then::More) => last = Instant::now(),
+            Ok(Then::NotForHere) => return End::NotForHere(read.into()),
+            Ok(Then::End) | Err(_) => return End::Gone,
         }
-        last = Instant::now();
     }
+}
+
+/// What comes after an answer.
+enum Then {
+    More,
+    End,
+    /// Nothing was answered.
+    NotForHere,
 }
 
 /// A request that came whole.
@@ -114,14 +126,14 @@ impl<'a> Asked<'a> {
         (body.len() == length.unwrap_or(0)).then_some(Self { method, target, headers, body })
     }
 
-    /// Writes the answer; says whether the client may ask for more.
+    /// Writes the answer.
     async fn answer(
         self,
         doors: &Doors,
         peer: IpAddr,
         socket: &mut Socket,
         out: &mut Vec<u8>,
-    ) -> io::Result<bool> {
+    ) -> io::Result<Then> {
         let Self { method, target, headers, body } = self;
         if let Some(wish) = doors.wish(&method, target) {
             let sent = Sent::Whole(body);
@@ -131,7 +143,7 @@ impl<'a> Asked<'a> {
             dress.write(out);
             write_end(out, answer.status, Some(answer.body.len() as u64), doors.site.app.now());
             out.extend_from_slice(&answer.body);
-            return socket.write_all(out).await.map(|()| true);
+            return socket.write_all(out).await.map(|()| Then::More);
         }
         Box::pin(Self { method, target, headers, body }.answer_by_router(doors, peer, socket, out)).await
     }
@@ -143,15 +155,8 @@ impl<'a> Asked<'a> {
         peer: IpAddr,
         socket: &mut Socket,
         out: &mut Vec<u8>,
-    ) -> io::Result<bool> {
-        let Self { method, target, headers, body } = self;
-        let mut request = Request::new(Body::from(Bytes::copy_from_slice(body)));
-        (*request.method_mut(), *request.uri_mut()) =
-            (method, Uri::try_from(target).map_err(io::Error::other)?);
-        for httparse::Header { name, value } in headers {
-            let name = HeaderName::from_bytes(name.as_bytes()).map_err(io::Error::other)?;
-            request.headers_mut().append(name, HeaderValue::from_bytes(value).map_err(io::Error::other)?);
-        }
+    ) -> io::Result<Then> {
+        let Some(request) = self.into_request() else { return Ok(Then::NotForHere) };
         let (parts, mut body) = doors.answer(request, peer).await.into_parts();
         let length = body.size_hint().exact();
         write_status(out, parts.status);
@@ -162,13 +167,24 @@ impl<'a> Asked<'a> {
                 out.extend_from_slice(&data);
             }
             // What has no length beforehand goes out as it comes, and ends with its connection.
-            if length.is_none() {
+            if length.is_none() || out.len() >= KEPT_BYTES {
                 socket.write_all(out).await?;
                 out.clear();
             }
         }
         socket.write_all(out).await?;
-        Ok(length.is_some())
+        Ok(if length.is_some() { Then::More } else { Then::End })
+    }
+
+    /// `None` where something in it is not as it may be: hyper says so.
+    fn into_request(self) -> Option<Request> {
+        let mut request = Request::new(Body::from(Bytes::copy_from_slice(self.body)));
+        (*request.method_mut(), *request.uri_mut()) = (self.method, Uri::try_from(self.target).ok()?);
+        for httparse::Header { name, value } in self.headers {
+            let name = HeaderName::from_bytes(name.as_bytes()).ok()?;
+            request.headers_mut().append(name, HeaderValue::from_bytes(value).ok()?);
+        }
+        Some(request)
     }
 }
 

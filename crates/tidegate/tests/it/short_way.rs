@@ -63,9 +63,15 @@ const JSON: &str = "content-type: application/json\r\n";
 
 #[tokio::test]
 async fn both_ways_answer_alike() {
-    let mut app = TestApp::start().await;
+    // Told how much is left of their limit, too.
+    let mut app = TestApp::builder().with("TIDEGATE__LIMITS__EXEMPT", "").start().await;
     let sale = app.sale(10, 5).await;
-    let draw = app.draw(&json!([{"name": "A", "odds": 1_000_000, "stock": 5}]), |_| {}).await;
+    let draw = app
+        .draw(
+            &json!([{"name": "A", "kind": "text", "content": "Well done.", "odds": 500_000, "stock": 5}]),
+            |_| {},
+        )
+        .await;
     let bearer = format!("authorization: Bearer {}\r\n", token(&mut app).await);
     let order = format!("POST /v1/sales/{sale}/orders");
     let play = format!("POST /v1/draws/{draw}/plays");
@@ -83,6 +89,7 @@ async fn both_ways_answer_alike() {
         (&format!("GET /v1/sales/{sale}"), String::new(), ""),
         ("GET /v1/orders?limit=0", bearer.clone(), ""),
         ("GET /v1/nothing", String::new(), ""),
+        ("GET /v1/orders?a=[b]%zz", bearer.clone(), ""),
         ("POST /v1/orders", bearer.clone(), ""),
     ];
     let mut wire = Wire::to(&app).await;

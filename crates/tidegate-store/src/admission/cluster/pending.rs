@@ -62,16 +62,19 @@ impl Pending {
         &self.rush
     }
 
-    /// Listens for the outcome of a claim that is about to be made.
-    pub(super) fn expect(&self, id: ClaimId) -> oneshot::Receiver<Result<(), AppendError>> {
+    /// Listens for the outcome of a claim that is about to be made; `None` where there are too many.
+    pub(super) fn expect(&self, id: ClaimId) -> Option<oneshot::Receiver<Result<(), AppendError>>> {
         let (done, outcome) = oneshot::channel();
         let now = Instant::now();
         let pause = self.first_asked;
         let waiter = Waiter { done, claim: None, since: now, ask_at: now + pause, pause };
         let mut waiters = self.waiters.lock();
+        if waiters.len() >= self.most {
+            return None;
+        }
         waiters.insert(id, waiter);
         self.rush.waits(waiters.len());
-        outcome
+        Some(outcome)
     }
 
     pub(super) fn taken(&self, claim: &Arc<Claim>) {
@@ -148,9 +151,5 @@ impl Pending {
 
     pub(super) fn is_empty(&self) -> bool {
         self.waiters.lock().is_empty()
-    }
-
-    pub(super) fn is_full(&self) -> bool {
-        self.waiters.lock().len() >= self.most
     }
 }

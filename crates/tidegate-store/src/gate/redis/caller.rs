@@ -87,7 +87,7 @@ pub(super) struct Waiting {
 }
 
 /// How it is asked for.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Asked {
     /// The ledger does not know the claim's key.
     pub looked: bool,

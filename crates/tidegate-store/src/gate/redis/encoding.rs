@@ -1,7 +1,5 @@
 //! How what the gate is asked goes to the script, and how its answers are read.
 
-use std::io::Write;
-
 use redis::{Cmd, FromRedisValue, Value};
 use tidegate_core::dealer::Dealer;
 use tidegate_core::pool::Door;
@@ -78,18 +76,17 @@ impl ClaimArgs {
         let count = batch.len();
         let (mut users, mut keys, mut claims) = (msgpack::list(count), msgpack::list(count), Vec::new());
         let mut terms: Vec<(usize, Vec<u8>)> = Vec::new();
-        let mut scratch = Vec::new();
+        let mut before = None;
+        let (mut scratch, mut digits) = (Vec::new(), itoa::Buffer::new());
         for (request, asked) in batch {
-            scratch.clear();
-            write_terms(&mut scratch, request, asked);
             match terms.last_mut() {
-                Some((count, last)) if *last == scratch => *count += 1,
-                _ => terms.push((1, scratch.clone())),
+                Some((count, _)) if before.is_some_and(|before| ask_alike(before, (request, asked))) => {
+                    *count += 1
+                }
+                _ => terms.push((1, terms_of(request, asked))),
             }
-            scratch.clear();
-            // Writing to a Vec cannot fail.
-            let _ = write!(scratch, "{}", request.user.raw());
-            msgpack::text(&mut users, &scratch);
+            before = Some((request, asked));
+            msgpack::text(&mut users, digits.format(request.user.raw()).as_bytes());
             scratch.clear();
             write_key(&mut scratch, request.key.as_ref());
             msgpack::text(&mut keys, &scratch);
@@ -97,7 +94,8 @@ impl ClaimArgs {
             // The claim but for what the script adds. Claims serialise: every field is a number, a text or a list.
             let claim = request.clone().granted(Slots::default(), None, 0, 0);
             scratch = postcard::to_extend(&claim, scratch).unwrap_or_default();
-            let _ = write!(claims, "{} ", scratch.len());
+            claims.extend_from_slice(digits.format(scratch.len()).as_bytes());
+            claims.push(b' ');
             claims.extend_from_slice(&scratch);
         }
         Self { users, keys, claims, terms }
@@ -111,18 +109,25 @@ impl ClaimArgs {
     }
 }
 
-fn write_terms(into: &mut Vec<u8>, request: &ClaimRequest, Asked { looked, per_s }: Asked) {
+/// Whether both ask under the same terms, told without writing them.
+fn ask_alike((one, first): (&ClaimRequest, Asked), (other, second): (&ClaimRequest, Asked)) -> bool {
+    let plain = |request: &ClaimRequest| {
+        matches!((&request.shown, &request.wanted), (Shown::NotNeeded, Wanted::Order { .. }))
+    };
+    (one.quantity, one.limit, first) == (other.quantity, other.limit, second) && plain(one) && plain(other)
+}
+
+fn terms_of(request: &ClaimRequest, Asked { looked, per_s }: Asked) -> Vec<u8> {
     let (quantity, limit, looked) = (request.quantity, request.limit, u8::from(looked));
-    // Writing to a Vec cannot fail.
-    let _ = write!(into, "{quantity} {limit} {per_s} {looked} ");
-    let _ = match request.shown {
-        Shown::NotNeeded => write!(into, " 0 "),
-        Shown::Pass { number, now } => write!(into, "{number} {} ", now.millis()),
+    let shown = match request.shown {
+        Shown::NotNeeded => " 0".to_owned(),
+        Shown::Pass { number, now } => format!("{number} {}", now.millis()),
     };
-    let _ = match &request.wanted {
-        Wanted::Order { .. } => write!(into, "0 "),
-        Wanted::Play { client_seed } => write!(into, "1 {client_seed}"),
+    let wanted = match &request.wanted {
+        Wanted::Order { .. } => "0 ".to_owned(),
+        Wanted::Play { client_seed } => format!("1 {client_seed}"),
     };
+    format!("{quantity} {limit} {per_s} {looked} {shown} {wanted}").into_bytes()
 }
 
 /// What the script says of a batch of claims: of each "prize slots" or a code. What was granted has one version after the
