@@ -81,7 +81,7 @@ impl ClaimArgs {
         for (request, asked) in batch {
             match terms.last_mut() {
                 Some((count, _)) if before.is_some_and(|before| ask_alike(before, (request, asked))) => {
-                    *count += 1
+                    *count += 1;
                 }
                 _ => terms.push((1, terms_of(request, asked))),
             }
