@@ -21,7 +21,7 @@ const fn rates(name: &'static str, over: &'static str, under: &'static str) -> C
     Comparison { name, over, under, of: |run| run.rate }
 }
 
-const COMPARISONS: [Comparison; 9] = [
+const COMPARISONS: [Comparison; 10] = [
     rates("embedded_over_ceiling", "embedded", "ceiling"),
     rates("embedded_over_classic", "embedded", "classic"),
     Comparison {
@@ -34,7 +34,8 @@ const COMPARISONS: [Comparison; 9] = [
     rates("cluster_202_over_classic", "cluster_202", "classic"),
     rates("cluster_201_over_row_lock", "cluster_201", "row_lock"),
     rates("overload_goodput", "overload", "capacity"),
-    // For information: what going to Redis together gains, and what a draw costs beside a sale.
+    // For information: overload beside a closed loop, what going to Redis together gains, and what a draw costs beside a sale.
+    rates("overload_over_embedded", "overload", "embedded"),
     rates("cluster_202_over_one_by_one", "cluster_202", "cluster_202_one_by_one"),
     rates("draw_over_embedded", "draw", "embedded"),
 ];
