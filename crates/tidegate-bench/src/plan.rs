@@ -82,6 +82,6 @@ pub(crate) const CANDIDATES: [Candidate; 16] = [
     candidate("classic_64", At::Classic, Ask::Order, 64, 100_000, 201),
     candidate("embedded_64", At::Embedded, Ask::Order, 64, 100_000, 201),
     candidate("draw", At::Embedded, Ask::Play, 256, 60_000, 201),
-    arriving("capacity", 1.0, 150_000),
+    arriving("arriving", 1.0, 150_000),
     arriving("overload", 3.0, 400_000),
 ];

@@ -266,6 +266,11 @@ impl App {
         self.closing.send_replace(true);
     }
 
+    /// Changes once `close` was called.
+    pub fn closing(&self) -> tokio::sync::watch::Receiver<bool> {
+        self.closing.subscribe()
+    }
+
     /// Resolves once `close` was called.
     pub fn closed(&self) -> impl Future<Output = ()> + use<> {
         let mut closing = self.closing.subscribe();

@@ -128,13 +128,13 @@ impl Cluster {
     pub(super) async fn claim(&self, request: ClaimRequest, per_s: u32) -> Result<Taken, NotTaken> {
         let (id, campaign) = (request.id, request.campaign);
         // Known before it is asked for: its outcome may come before the answer.
-        let done = self.0.pending.expect(id).ok_or(NotTaken::NotKept(AppendError::Full))?;
+        let expected = self.0.pending.expect(id).ok_or(NotTaken::NotKept(AppendError::Full))?;
         match self.decide(request, per_s).await {
             Ok(claim) => {
                 let claim = Arc::new(claim);
-                self.0.pending.taken(&claim);
+                self.0.pending.taken(&expected, &claim);
                 self.0.readers.expect_claims(campaign);
-                Ok(Taken { kept: Kept { claim: claim.clone(), done }, claim })
+                Ok(Taken { kept: Kept { claim: claim.clone(), done: expected.outcome }, claim })
             }
             Err(not_taken) => {
                 self.0.pending.forget(id);

@@ -54,6 +54,8 @@ impl Embedded {
     }
 
     pub(super) fn claim(&self, request: ClaimRequest) -> Result<Taken, NotTaken> {
+        // Before the gate is asked: what it gives and takes back again would cost a pass.
+        self.journal.check().map_err(NotTaken::NotKept)?;
         let (claim, done) = self
             .gate
             .decide(request, |claim| self.journal.enqueue(claim.clone()).map_err(NotTaken::NotKept))?;

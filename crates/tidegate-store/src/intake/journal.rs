@@ -156,6 +156,11 @@ impl Journal {
         self.shared.hurry.notify_one();
     }
 
+    /// Whether an append now would be refused, and why.
+    pub fn check(&self) -> Result<(), AppendError> {
+        self.shared.backlog.lock().check()
+    }
+
     /// What this buyer has in the journal that is not recorded yet.
     pub fn of_buyer(&self, user: UserId) -> Vec<Unrecorded> {
         self.shared.backlog.lock().of_user(user)

@@ -1,12 +1,13 @@
 //! The short way: what a buyer's program asks for is read straight off its connection, and answered on it.
 //!
 //! hyper reads and writes whatever HTTP/1.1 allows, and an order spends a third of its time there. What always holds: only
-//! what every reader of HTTP understands alike goes this way: a GET or POST of the buyers' API that has come whole, with a
-//! plain length and nothing behind it. Anything else, from its first byte on, is left to hyper, and with it the rest of its
-//! connection.
+//! what is plain goes this way: a GET or POST of the buyers' API that has come whole, one host, every line ended properly, a
+//! length in digits and nothing behind it. Anything else, from its first byte on, is left to hyper, and with it the rest of
+//! its connection. Unlike there, what was begun is finished even if the client hangs up meanwhile.
 
 use std::cell::RefCell;
 use std::io;
+use std::mem::MaybeUninit;
 use std::net::IpAddr;
 use std::pin::pin;
 use std::time::{Duration, UNIX_EPOCH};
@@ -31,7 +32,7 @@ use crate::ops::App;
 /// Read at once; an order takes up a tenth of it.
 const READ_BYTES: usize = 4 << 10;
 const MOST_HEADERS: usize = 32;
-/// A connection keeps room for answers of this size; of longer ones so much is written at a time.
+/// A connection keeps room for answers of this size; longer ones are written piece by piece.
 const KEPT_BYTES: usize = 16 << 10;
 /// What asks for more than an answer.
 const NOT_FOR_HERE: [&str; 5] = ["transfer-encoding", "expect", "upgrade", "te", "trailer"];
@@ -52,7 +53,7 @@ pub(super) async fn serve(
     app: &App,
     patience: Duration,
 ) -> End {
-    let mut closed = pin!(app.closed());
+    let (mut closed, closing) = (pin!(app.closed()), app.closing());
     let mut silence = pin!(sleep(patience));
     let mut last = Instant::now();
     let (mut read, mut out) = (Vec::with_capacity(READ_BYTES), Vec::new());
@@ -72,24 +73,17 @@ pub(super) async fn serve(
                 continue;
             }
         }
-        let mut room = [httparse::EMPTY_HEADER; MOST_HEADERS];
+        let mut room = [const { MaybeUninit::uninit() }; MOST_HEADERS];
         let Some(asked) = Asked::read(&read, &mut room) else { return End::NotForHere(read.into()) };
+        let is_last = || closing.has_changed().unwrap_or(true);
+        match asked.answer(doors, peer, &mut Out { socket, bytes: &mut out, is_last: &is_last }).await {
+            Ok(true) => last = Instant::now(),
+            Ok(false) => return End::NotForHere(read.into()),
+            Err(_) => return End::Gone,
+        }
         out.clear();
         out.shrink_to(KEPT_BYTES);
-        match asked.answer(doors, peer, socket, &mut out).await {
-            Ok(Then::More) => last = Instant::now(),
-            Ok(Then::NotForHere) => return End::NotForHere(read.into()),
-            Ok(Then::End) | Err(_) => return End::Gone,
-        }
     }
-}
-
-/// What comes after an answer.
-enum Then {
-    More,
-    End,
-    /// Nothing was answered.
-    NotForHere,
 }
 
 /// A request that came whole.
@@ -102,78 +96,79 @@ struct Asked<'a> {
 
 impl<'a> Asked<'a> {
     /// `None` where it is not for here.
-    fn read(bytes: &'a [u8], room: &'a mut [httparse::Header<'a>]) -> Option<Self> {
-        let mut request = httparse::Request::new(room);
-        let Ok(httparse::Status::Complete(head)) = request.parse(bytes) else { return None };
+    fn read(bytes: &'a [u8], room: &'a mut [MaybeUninit<httparse::Header<'a>>]) -> Option<Self> {
+        let mut request = httparse::Request::new(&mut []);
+        let Ok(httparse::Status::Complete(head)) = request.parse_with_uninit_headers(bytes, room) else {
+            return None;
+        };
         let method = match (request.method?, request.version?) {
-            ("POST", 1) => Method::POST,
-            ("GET", 1) => Method::GET,
+            ("POST", 1) if bytes.starts_with(b"POST ") => Method::POST,
+            ("GET", 1) if bytes.starts_with(b"GET ") => Method::GET,
             _ => return None,
         };
         let target = request.path.filter(|target| is_for_here(target))?;
+        let ends = |part: &[u8], end: &[u8]| {
+            let behind = part.as_ptr().addr().wrapping_sub(bytes.as_ptr().addr()).wrapping_add(part.len());
+            bytes.get(behind..).is_some_and(|rest| rest.starts_with(end))
+        };
+        if !ends(target.as_bytes(), b" HTTP/1.1\r\n") {
+            return None;
+        }
         let headers = &*request.headers;
-        let mut length = None;
+        let (mut length, mut hosts) = (None, 0);
         for httparse::Header { name, value } in headers {
             let is = |other: &str| name.eq_ignore_ascii_case(other);
             if is("content-length") && length.replace(read_length(value)?).is_some()
                 || is("connection") && !value.eq_ignore_ascii_case(b"keep-alive")
                 || NOT_FOR_HERE.into_iter().any(is)
+                || !ends(value, b"\r\n")
             {
                 return None;
             }
+            hosts += u32::from(is("host"));
         }
         let body = &bytes[head..];
-        (body.len() == length.unwrap_or(0)).then_some(Self { method, target, headers, body })
+        let is_plain =
+            hosts == 1 && body.len() == length.unwrap_or(0) && bytes[..head].ends_with(b"\r\n\r\n");
+        is_plain.then_some(Self { method, target, headers, body })
     }
 
-    /// Writes the answer.
-    async fn answer(
-        self,
-        doors: &Doors,
-        peer: IpAddr,
-        socket: &mut Socket,
-        out: &mut Vec<u8>,
-    ) -> io::Result<Then> {
-        let Self { method, target, headers, body } = self;
-        if let Some(wish) = doors.wish(&method, target) {
-            let sent = Sent::Whole(body);
-            let (answer, dress) = doors.grant(wish, peer, target, Headers::Read(headers), sent).await;
-            write_status(out, answer.status);
-            answer.headers.iter().for_each(|(name, value)| write_header(out, name, value.as_bytes()));
-            dress.write(out);
-            write_end(out, answer.status, Some(answer.body.len() as u64), doors.site.app.now());
-            out.extend_from_slice(&answer.body);
-            return socket.write_all(out).await.map(|()| Then::More);
-        }
-        Box::pin(Self { method, target, headers, body }.answer_by_router(doors, peer, socket, out)).await
+    /// Writes the answer; `false` where there is none here.
+    async fn answer(self, doors: &Doors, peer: IpAddr, out: &mut Out<'_>) -> io::Result<bool> {
+        let Self { method, target, headers, body } = &self;
+        let Some(wish) = doors.wish(method, target) else {
+            return Box::pin(self.answer_by_router(doors, peer, out)).await;
+        };
+        let (answer, dress) =
+            doors.grant(wish, peer, target, Headers::Read(headers), Sent::Whole(body)).await;
+        out.begin(answer.status);
+        answer.headers.iter().for_each(|(name, value)| write_header(out.bytes, name, value.as_bytes()));
+        dress.write(out.bytes);
+        out.end_head(answer.status, Some(answer.body.len() as u64), doors.site.app.now());
+        out.bytes.extend_from_slice(&answer.body);
+        out.send().await?;
+        Ok(true)
     }
 
     /// The same for what has no door of its own.
-    async fn answer_by_router(
-        self,
-        doors: &Doors,
-        peer: IpAddr,
-        socket: &mut Socket,
-        out: &mut Vec<u8>,
-    ) -> io::Result<Then> {
-        let Some(request) = self.into_request() else { return Ok(Then::NotForHere) };
+    async fn answer_by_router(self, doors: &Doors, peer: IpAddr, out: &mut Out<'_>) -> io::Result<bool> {
+        let Some(request) = self.into_request() else { return Ok(false) };
         let (parts, mut body) = doors.answer(request, peer).await.into_parts();
         let length = body.size_hint().exact();
-        write_status(out, parts.status);
-        parts.headers.iter().for_each(|(name, value)| write_header(out, name, value.as_bytes()));
-        write_end(out, parts.status, length, doors.site.app.now());
+        out.begin(parts.status);
+        // The router says the length, too, but not to everything.
+        let others = parts.headers.iter().filter(|(name, _)| *name != header::CONTENT_LENGTH);
+        others.for_each(|(name, value)| write_header(out.bytes, name, value.as_bytes()));
+        out.end_head(parts.status, length, doors.site.app.now());
         while let Some(frame) = body.frame().await {
-            if let Ok(data) = frame.map_err(io::Error::other)?.into_data() {
-                out.extend_from_slice(&data);
-            }
-            // What has no length beforehand goes out as it comes, and ends with its connection.
-            if length.is_none() || out.len() >= KEPT_BYTES {
-                socket.write_all(out).await?;
-                out.clear();
-            }
+            let Ok(data) = frame.map_err(io::Error::other)?.into_data() else { continue };
+            out.put(&data, length.is_none()).await?;
         }
-        socket.write_all(out).await?;
-        Ok(if length.is_some() { Then::More } else { Then::End })
+        if length.is_none() {
+            out.bytes.extend_from_slice(b"0\r\n\r\n");
+        }
+        out.send().await?;
+        Ok(true)
     }
 
     /// `None` where something in it is not as it may be: hyper says so.
@@ -190,7 +185,8 @@ impl<'a> Asked<'a> {
 
 /// The buyers' API but for its streams, which last.
 fn is_for_here(target: &str) -> bool {
-    target.starts_with("/v1/") && !target.starts_with("/v1/admin/") && !target.ends_with("/stream")
+    let path = target.split(['?', '#']).next().unwrap_or_default();
+    path.starts_with("/v1/") && !path.starts_with("/v1/admin/") && !path.ends_with("/stream")
 }
 
 /// Digits and nothing else: readers differ in what else they take for a number.
@@ -199,24 +195,65 @@ fn read_length(value: &[u8]) -> Option<usize> {
     std::str::from_utf8(value).ok().filter(|_| digits)?.parse().ok()
 }
 
-fn write_status(out: &mut Vec<u8>, status: StatusCode) {
-    for part in ["HTTP/1.1 ", status.as_str(), " ", status.canonical_reason().unwrap_or_default()] {
-        out.extend_from_slice(part.as_bytes());
-    }
+/// What goes out, gathered to be written at once.
+struct Out<'a> {
+    socket: &'a mut Socket,
+    bytes: &'a mut Vec<u8>,
+    /// Whether the connection ends with this answer.
+    is_last: &'a (dyn Fn() -> bool + Sync),
 }
 
-/// What a head ends with.
-fn write_end(out: &mut Vec<u8>, status: StatusCode, length: Option<u64>, now: Moment) {
-    match length {
-        // These have no body, and say nothing of one.
-        _ if status == StatusCode::NO_CONTENT || status == StatusCode::NOT_MODIFIED => {}
-        Some(length) => {
-            write_header(out, &header::CONTENT_LENGTH, itoa::Buffer::new().format(length).as_bytes());
+impl Out<'_> {
+    fn begin(&mut self, status: StatusCode) {
+        for part in ["HTTP/1.1 ", status.as_str(), " ", status.canonical_reason().unwrap_or_default()] {
+            self.bytes.extend_from_slice(part.as_bytes());
         }
-        None => write_header(out, &header::CONNECTION, b"close"),
     }
-    DATE.with_borrow_mut(|date| write_header(out, &header::DATE, date.at(now).as_bytes()));
-    out.extend_from_slice(b"\r\n\r\n");
+
+    /// What has no length beforehand goes out in chunks: one that breaks off does not look whole.
+    fn end_head(&mut self, status: StatusCode, length: Option<u64>, now: Moment) {
+        match length {
+            // These have no body, and say nothing of one.
+            _ if status == StatusCode::NO_CONTENT || status == StatusCode::NOT_MODIFIED => {}
+            Some(length) => {
+                write_header(
+                    self.bytes,
+                    &header::CONTENT_LENGTH,
+                    itoa::Buffer::new().format(length).as_bytes(),
+                );
+            }
+            None => write_header(self.bytes, &header::TRANSFER_ENCODING, b"chunked"),
+        }
+        if (self.is_last)() {
+            write_header(self.bytes, &header::CONNECTION, b"close");
+        }
+        DATE.with_borrow_mut(|date| write_header(self.bytes, &header::DATE, date.at(now).as_bytes()));
+        self.bytes.extend_from_slice(b"\r\n\r\n");
+    }
+
+    /// A piece of the body, at once if it is large or nobody knows what comes behind it.
+    async fn put(&mut self, data: &[u8], is_chunk: bool) -> io::Result<()> {
+        if is_chunk && !data.is_empty() {
+            self.bytes.extend_from_slice(format!("{:x}\r\n", data.len()).as_bytes());
+        }
+        if data.len() < KEPT_BYTES {
+            self.bytes.extend_from_slice(data);
+        } else {
+            self.send().await?;
+            self.socket.write_all(data).await?;
+        }
+        if is_chunk && !data.is_empty() {
+            self.bytes.extend_from_slice(b"\r\n");
+            self.send().await?;
+        }
+        Ok(())
+    }
+
+    async fn send(&mut self) -> io::Result<()> {
+        self.socket.write_all(self.bytes).await?;
+        self.bytes.clear();
+        Ok(())
+    }
 }
 
 /// The time as answers say it: made once a second.
@@ -246,7 +283,7 @@ mod tests {
     use super::*;
 
     fn read(text: &str) -> Option<(Method, String, usize, String)> {
-        let mut room = [httparse::EMPTY_HEADER; MOST_HEADERS];
+        let mut room = [const { MaybeUninit::uninit() }; MOST_HEADERS];
         let asked = Asked::read(text.as_bytes(), &mut room)?;
         let body = String::from_utf8_lossy(asked.body).into_owned();
         Some((asked.method, asked.target.to_owned(), asked.headers.len(), body))
@@ -256,7 +293,7 @@ mod tests {
     fn what_came_whole_is_read() {
         let order = "POST /v1/sales/X/orders HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\n{}";
         assert_eq!(read(order), Some((Method::POST, "/v1/sales/X/orders".into(), 2, "{}".into())));
-        let look = "GET /v1/sales/X?a=b HTTP/1.1\r\nHost: a\r\nConnection: Keep-Alive\r\nX: \r\n\r\n";
+        let look = "GET /v1/sales/X?a=b HTTP/1.1\r\nHost: a\r\nConnection: Keep-Alive\r\nX: y\r\n\r\n";
         assert_eq!(read(look), Some((Method::GET, "/v1/sales/X?a=b".into(), 3, String::new())));
     }
 
@@ -284,6 +321,9 @@ mod tests {
             ("Content-Length: 2\r\n folded: line", "{}"),
             ("Content-Length : 2", "{}"),
             ("Content-Length: 2", "{}GET /v1/orders HTTP/1.1\r\n\r\n"),
+            ("Content-Length: 2\nX: y", "{}"),
+            ("Content-Length: 2 ", "{}"),
+            ("Content-Length: 2\r\nHost: b", "{}"),
         ] {
             assert_eq!(read(&with(more, body)), None, "{more} {body}");
         }
@@ -296,27 +336,22 @@ mod tests {
             "GET /v1/orders HTTP/1.0",
             "GET http://a/v1/orders HTTP/1.1",
             "GET /v1/orders/X/stream HTTP/1.1",
+            "GET /v1/orders/X/stream?a=b HTTP/1.1",
+            "\r\nGET /v1/orders HTTP/1.1",
+            "GET  /v1/orders HTTP/1.1",
         ] {
             assert_eq!(read(&format!("{line}\r\nHost: a\r\n\r\n")), None, "{line}");
         }
         assert_eq!(read("GET /v1/orders HTTP/1.1\r\nHost: a\r\n"), None, "not whole");
+        assert_eq!(read("GET /v1/orders HTTP/1.1\r\nX: y\r\n\r\n"), None, "for nobody");
+        assert_eq!(read("GET /v1/orders HTTP/1.1\nHost: a\r\n\r\n"), None, "a line ends badly");
+        assert_eq!(read("GET /v1/orders HTTP/1.1\r\nHost: a\n\n"), None, "the head ends badly");
     }
 
     #[test]
-    fn an_answer_is_written_as_http() {
-        let mut out = Vec::new();
-        write_status(&mut out, StatusCode::CREATED);
-        write_end(&mut out, StatusCode::CREATED, Some(12), Moment::from_millis(784_111_777_000));
-        let date = "Sun, 06 Nov 1994 08:49:37 GMT";
-        let wanted = format!("HTTP/1.1 201 Created\r\ncontent-length: 12\r\ndate: {date}\r\n\r\n");
-        assert_eq!(String::from_utf8(out).unwrap(), wanted);
-        for (status, length, said) in [
-            (StatusCode::OK, None, "\r\nconnection: close\r\ndate: "),
-            (StatusCode::NO_CONTENT, Some(0), "\r\ndate: "),
-        ] {
-            let mut out = Vec::new();
-            write_end(&mut out, status, length, Moment::default());
-            assert!(String::from_utf8(out).unwrap().starts_with(said), "{status}");
-        }
+    fn the_date_is_made_once_a_second() {
+        let mut date = Date::default();
+        assert_eq!(date.at(Moment::from_millis(784_111_777_999)), "Sun, 06 Nov 1994 08:49:37 GMT");
+        assert_eq!(date.at(Moment::from_millis(784_111_778_000)), "Sun, 06 Nov 1994 08:49:38 GMT");
     }
 }

@@ -41,10 +41,36 @@ impl Wire {
         let (status, rest) = head.trim_end().split_once("\r\n").unwrap();
         let header =
             |line: &str| line.split_once(": ").map(|(name, value)| (name.to_owned(), value.to_owned()));
-        let headers: BTreeMap<_, _> = rest.split("\r\n").filter_map(header).collect();
-        let mut body = vec![0; headers["content-length"].parse().unwrap()];
-        self.0.read_exact(&mut body).await.unwrap();
+        let mut headers = BTreeMap::new();
+        for (name, value) in rest.split("\r\n").filter_map(header) {
+            assert_eq!(headers.insert(name, value), None, "said twice: {rest}");
+        }
+        let chunked = headers.get("transfer-encoding").is_some_and(|how| how == "chunked");
+        let body =
+            if chunked { self.chunks().await } else { self.bytes(headers.get("content-length")).await };
         Said { status: status.to_owned(), headers, body: String::from_utf8(body).unwrap() }
+    }
+
+    async fn bytes(&mut self, count: Option<&String>) -> Vec<u8> {
+        let mut bytes = vec![0; count.map_or(0, |count| count.parse().unwrap())];
+        self.0.read_exact(&mut bytes).await.unwrap();
+        bytes
+    }
+
+    async fn chunks(&mut self) -> Vec<u8> {
+        let mut body = Vec::new();
+        loop {
+            let mut line = Vec::new();
+            while !line.ends_with(b"\r\n") {
+                line.push(self.0.read_u8().await.unwrap());
+            }
+            let length = usize::from_str_radix(str::from_utf8(&line).unwrap().trim_end(), 16).unwrap();
+            let chunk = self.bytes(Some(&(length + 2).to_string())).await;
+            body.extend_from_slice(&chunk[..length]);
+            if length == 0 {
+                return body;
+            }
+        }
     }
 }
 
@@ -112,6 +138,33 @@ async fn both_ways_answer_alike() {
         };
         assert_eq!(plain(short), plain(long), "{line} {more} {body}");
     }
+}
+
+#[tokio::test]
+async fn what_has_no_body_and_what_has_no_length_is_told_so_both_ways() {
+    let mut app = TestApp::start().await;
+    let draw = app
+        .draw(
+            &json!([{"name": "A", "kind": "text", "content": "Well done.", "odds": 500_000, "stock": 5}]),
+            |_| {},
+        )
+        .await;
+    let bearer = format!("authorization: Bearer {}\r\n", token(&mut app).await);
+    let mut short = Wire::to(&app).await;
+    short.say(&request(&format!("POST /v1/draws/{draw}/plays"), &bearer, "")).await;
+    assert_eq!(short.hear().await.status, "HTTP/1.1 201 Created");
+    app.step_draw(&draw, "close").await;
+    let proof = format!("GET /v1/draws/{draw}/proof");
+    short.say(&request(&proof, "", "")).await;
+    let mut long = Wire::to(&app).await;
+    long.say(&request(&proof, LONG, "")).await;
+    let (one, other) = (short.hear().await, long.hear().await);
+    assert_eq!((&one.status, &one.body), (&other.status, &other.body));
+    assert_eq!(one.headers["transfer-encoding"], "chunked");
+    // And on it goes.
+    short.say(&request("POST /v1/auth/logout", &bearer, "")).await;
+    let out = short.hear().await;
+    assert_eq!((&*out.status, out.headers.get("content-length")), ("HTTP/1.1 204 No Content", None));
 }
 
 #[tokio::test]

@@ -1,6 +1,6 @@
 //! The claims of this node whose outcome is not known yet, and who waits for it.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use hashbrown::HashMap;
@@ -31,12 +31,19 @@ pub(super) struct Outcome {
 #[derive(Debug)]
 struct Waiter {
     done: oneshot::Sender<Result<(), AppendError>>,
-    /// Once it is taken.
-    claim: Option<Arc<Claim>>,
+    /// Once it is taken. Shared with whoever expects it, who need not be found again then.
+    claim: Arc<OnceLock<Arc<Claim>>>,
     since: Instant,
     /// When the ledger is asked about it, and how long it was left alone before.
     ask_at: Instant,
     pause: Duration,
+}
+
+/// A claim that is about to be made.
+#[derive(Debug)]
+pub(super) struct Expected {
+    pub(super) outcome: oneshot::Receiver<Result<(), AppendError>>,
+    claim: Arc<OnceLock<Arc<Claim>>>,
 }
 
 #[derive(Debug)]
@@ -63,25 +70,25 @@ impl Pending {
     }
 
     /// Listens for the outcome of a claim that is about to be made; `None` where there are too many.
-    pub(super) fn expect(&self, id: ClaimId) -> Option<oneshot::Receiver<Result<(), AppendError>>> {
+    pub(super) fn expect(&self, id: ClaimId) -> Option<Expected> {
         let (done, outcome) = oneshot::channel();
         let now = Instant::now();
         let pause = self.first_asked;
-        let waiter = Waiter { done, claim: None, since: now, ask_at: now + pause, pause };
+        let claim = Arc::default();
+        let waiter = Waiter { done, claim: Arc::clone(&claim), since: now, ask_at: now + pause, pause };
         let mut waiters = self.waiters.lock();
         if waiters.len() >= self.most {
             return None;
         }
         waiters.insert(id, waiter);
         self.rush.waits(waiters.len());
-        Some(outcome)
+        Some(Expected { outcome, claim })
     }
 
-    pub(super) fn taken(&self, claim: &Arc<Claim>) {
+    pub(super) fn taken(&self, expected: &Expected, claim: &Arc<Claim>) {
         self.rush.took();
-        if let Some(waiter) = self.waiters.lock().get_mut(&claim.id) {
-            waiter.claim = Some(claim.clone());
-        }
+        // It is taken once.
+        let _ = expected.claim.set(claim.clone());
     }
 
     pub(super) fn forget(&self, id: ClaimId) {
@@ -107,7 +114,7 @@ impl Pending {
     /// Those nobody has said anything about for a while; they are asked about less and less often.
     pub(super) fn overdue(&self) -> Vec<ClaimId> {
         let mut waiters = self.waiters.lock();
-        waiters.retain(|_, waiter| waiter.claim.is_some() || waiter.since.elapsed() < FORGET_AFTER);
+        waiters.retain(|_, waiter| waiter.claim.get().is_some() || waiter.since.elapsed() < FORGET_AFTER);
         let now = Instant::now();
         let due = waiters.iter_mut().filter(|(_, waiter)| waiter.ask_at <= now).take(MOST_ASKED);
         due.map(|(id, waiter)| {
@@ -119,13 +126,13 @@ impl Pending {
     }
 
     pub(super) fn find(&self, user: UserId, id: ClaimId) -> Option<Arc<Claim>> {
-        let claim = self.waiters.lock().get(&id)?.claim.clone();
-        claim.filter(|claim| claim.user == user)
+        let waiters = self.waiters.lock();
+        waiters.get(&id)?.claim.get().filter(|claim| claim.user == user).cloned()
     }
 
     pub(super) fn of_buyer(&self, user: UserId) -> Vec<Unrecorded> {
         let waiters = self.waiters.lock();
-        let theirs = waiters.values().filter_map(|waiter| waiter.claim.as_ref());
+        let theirs = waiters.values().filter_map(|waiter| waiter.claim.get());
         theirs
             .filter(|claim| claim.user == user)
             .map(|claim| Unrecorded { claim: claim.clone(), durable: false })
@@ -135,13 +142,13 @@ impl Pending {
     pub(super) fn waits_for(&self, campaign: CampaignId, since: Duration) -> bool {
         let waiters = self.waiters.lock();
         let mut old = waiters.values().filter(|waiter| waiter.since.elapsed() > since);
-        old.any(|waiter| waiter.claim.as_ref().is_some_and(|claim| claim.campaign == campaign))
+        old.any(|waiter| waiter.claim.get().is_some_and(|claim| claim.campaign == campaign))
     }
 
     /// Claims of earlier epochs.
     pub(super) fn before(&self, campaign: CampaignId, epoch: u32) -> Vec<Arc<Claim>> {
         let waiters = self.waiters.lock();
-        let theirs = waiters.values().filter_map(|waiter| waiter.claim.as_ref());
+        let theirs = waiters.values().filter_map(|waiter| waiter.claim.get());
         theirs
             .filter(|claim| claim.campaign == campaign && claim.epoch < epoch)
             .take(MOST_ASKED)

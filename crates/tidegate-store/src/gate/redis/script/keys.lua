@@ -7,7 +7,7 @@
 --                  instead of an epoch until it is all there
 --       2 returned  sorted set: free slots below next
 --       3 users     hash: by user, the units held, then " place key" of each claim that may not be recorded: its entry in the
---                  stream and its idempotency key, "-" for none. "place+key" where the attempt is counted in rates
+--                  stream and its idempotency key, "-" for none. "place+key" where the attempt is counted in rates or not at all
 --       4 passes    hash: the outstanding pass of each user, "number expires"
 --       5 issued    sorted set: "number user" by number, the order of issue
 --       6 intake    stream: claims on their way to the ledger
