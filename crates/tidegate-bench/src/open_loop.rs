@@ -9,7 +9,6 @@ use anyhow::{bail, ensure};
 use hdrhistogram::Histogram;
 
 use crate::crowd::{Answered, Crowd};
-use crate::figures::float;
 use crate::generator::{LONGEST_US, Load, PATIENCE, micros};
 
 /// How late an arrival may be noticed when nothing else happens.
@@ -39,7 +38,8 @@ pub(crate) fn open(load: &Load, per_second: f64, in_time: Duration) -> anyhow::R
     let mut offered = Offered { elapsed: Duration::ZERO, latency, good: 0, refused: 0, turned_away: 0 };
     let mut idle: Vec<usize> = (0..load.connections).collect();
     let (mut arrived, mut sent, started) = (0, 0, Instant::now());
-    let due = |number: usize| started + Duration::from_secs_f64(float(number as u64) / per_second);
+    let apart = Duration::from_secs_f64(1.0 / per_second);
+    let due = |number: usize| started + apart * u32::try_from(number).unwrap_or(u32::MAX);
     let mut heard = started;
     while arrived < load.count || idle.len() < load.connections {
         crowd.wait(&mut events, LOOK)?;
@@ -50,7 +50,9 @@ pub(crate) fn open(load: &Load, per_second: f64, in_time: Duration) -> anyhow::R
             idle.push(at);
             heard = Instant::now();
         }
-        while arrived < load.count && due(arrived) <= Instant::now() {
+        // Who arrives while these are sent is noticed at the next look: most are turned away, and should cost nothing.
+        let now = Instant::now();
+        while arrived < load.count && due(arrived) <= now {
             if let Some(at) = idle.pop() {
                 crowd.send(at, &load.requests, sent, due(arrived))?;
                 sent += 1;

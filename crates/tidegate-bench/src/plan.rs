@@ -58,9 +58,10 @@ const fn candidate(
     Candidate { name, at, ask, connections, count, expect, offered: None }
 }
 
-/// Orders that arrive on their own, `times` as many as the server takes.
+/// Orders that arrive on their own, `times` as many as the server takes: over twice as many connections as elsewhere, so that
+/// more wait at the server than it is used to.
 const fn arriving(name: &'static str, times: f64, count: usize) -> Candidate {
-    Candidate { offered: Some(times), ..candidate(name, At::Embedded, Ask::Order, 1024, count, 201) }
+    Candidate { offered: Some(times), ..candidate(name, At::Embedded, Ask::Order, 512, count, 201) }
 }
 
 /// What tells how much the server takes.
