@@ -7,17 +7,18 @@
 
 mod caller;
 mod encoding;
+mod script;
 mod transfers;
 mod unrecorded;
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Weak};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use arc_swap::ArcSwap;
 use hashbrown::HashMap;
 use parking_lot::Mutex;
-use redis::{Cmd, ErrorKind, FromRedisValue, RedisError, Script, Value};
+use redis::{Cmd, FromRedisValue, RedisError, Script, Value};
 use tidegate_core::pool::{Door, Withdrawal};
 use tidegate_core::{
     CampaignId, Claim, ClaimRequest, Moment, Pass, PassRules, Rejection, Seed, Slots, StockEntry, UserId,
@@ -27,24 +28,17 @@ use tokio::sync::{mpsc, oneshot};
 pub use self::caller::{Asked, Undecided};
 use self::caller::{Caller, Line, Waiting};
 use self::encoding::{SeedParts, arg, door_word, entry_args, read_pass, shard_of};
+use self::script::{KEYS, SCRIPT, call};
 pub use self::unrecorded::Done;
 use super::{Gate, GateError, PoolFigures};
 use crate::redis_link::Link;
 
 /// How often units are brought to a shard for one claim before it is told to come back: once from every other, and these.
 const MORE_MOVES: usize = 3;
-/// How long a call may take, reconnecting included.
-const CALL_WITHIN: Duration = Duration::from_secs(3);
 /// Rows of a seed in one call: a script must not take long.
 const SEED_AT_ONCE: usize = 20_000;
 /// Claims of one shard that may wait for a call; more are refused as busy.
 const MAX_WAITING: usize = 20_000;
-
-/// In the order the script knows them by.
-const KEYS: [&str; 11] = [
-    "pool", "returned", "users", "passes", "issued", "intake", "deck", "leaving", "arrived", "queued",
-    "rates",
-];
 
 #[derive(Debug)]
 pub struct RedisGate {
@@ -59,16 +53,6 @@ pub struct RedisGate {
     /// Read by every claim, changed by few: readers write nothing that another core has to fetch.
     pools: ArcSwap<HashMap<CampaignId, Arc<PoolLines>>>,
 }
-
-/// The rules, in the order in which they build on each other.
-const SCRIPT: &str = concat!(
-    include_str!("redis/script/keys.lua"),
-    include_str!("redis/script/dealer.lua"),
-    include_str!("redis/script/pool.lua"),
-    include_str!("redis/script/claims.lua"),
-    include_str!("redis/script/seed.lua"),
-    include_str!("redis/script/operations.lua"),
-);
 
 /// A look for units: when it began, how many were needed, and what it led to.
 #[derive(Clone, Copy, Debug)]
@@ -247,32 +231,6 @@ impl RedisGate {
             }
         }
         Err(Rejection::Busy.into())
-    }
-}
-
-/// Calls the script with these keys and whatever `fill` adds; one that the server has lost is loaded again.
-async fn call<T: FromRedisValue>(
-    link: &Link,
-    script: &Script,
-    keys: &[String],
-    fill: impl Fn(&mut Cmd),
-) -> Result<T, RedisError> {
-    let mut command = redis::cmd("EVALSHA");
-    command.arg(script.get_hash()).arg(keys.len()).arg(keys);
-    fill(&mut command);
-    let mut link = link.clone();
-    let asked = async {
-        match command.query_async(&mut link).await {
-            Err(error) if error.code() == Some("NOSCRIPT") => {
-                script.prepare_invoke().load_async(&mut link).await?;
-                command.query_async(&mut link).await
-            }
-            answer => answer,
-        }
-    };
-    match tokio::time::timeout(CALL_WITHIN, asked).await {
-        Ok(answer) => answer,
-        Err(_) => Err((ErrorKind::Io, "the server did not answer in time").into()),
     }
 }
 

@@ -8,8 +8,8 @@ use redis::{RedisError, Script};
 use tidegate_core::{Claim, ClaimRequest, Rejection};
 use tokio::sync::{mpsc, oneshot};
 
-use super::call;
 use super::encoding::{ClaimArgs, read_claims};
+use super::script::call;
 use crate::redis_link::Link;
 
 /// Claims in one call: few enough that others are not kept waiting.
