@@ -25,25 +25,20 @@ use crate::intake::{AppendError, Unrecorded};
 use crate::ledger::sql::SqlLedger;
 use crate::recorder::Listener;
 
-/// A claim that was taken, and the news of it.
+/// A claim that was taken, and the news of it; none where nobody waits for that.
 #[derive(Debug)]
 pub struct Taken {
     pub claim: Arc<Claim>,
-    pub kept: Kept,
+    pub kept: Option<Kept>,
 }
 
 /// Resolves once a claim is durable.
 #[derive(Debug)]
-pub struct Kept {
-    claim: Arc<Claim>,
-    done: oneshot::Receiver<Result<(), AppendError>>,
-}
+pub struct Kept(oneshot::Receiver<Result<(), AppendError>>);
 
 impl Kept {
-    pub async fn wait(self) -> Result<Arc<Claim>, AppendError> {
-        let closed = || AppendError::Failed("the intake was closed".into());
-        self.done.await.map_err(|_| closed())??;
-        Ok(self.claim)
+    pub async fn wait(self) -> Result<(), AppendError> {
+        self.0.await.map_err(|_| AppendError::Failed("the intake was closed".into()))?
     }
 }
 
@@ -128,8 +123,7 @@ impl Admission {
     pub async fn claim(&self, request: ClaimRequest, per_s: u32) -> Result<Taken, NotTaken> {
         match self {
             Self::Embedded(embedded) => embedded.claim(request),
-            // Boxed: every order carries the room this needs about with it, and moves it (8 % of an embedded order's time).
-            Self::Cluster(cluster) => Box::pin(cluster.claim(request, per_s)).await,
+            Self::Cluster(cluster) => cluster.claim(request, per_s).await,
         }
     }
 

@@ -10,6 +10,7 @@ macro_rules! say {
     }};
 }
 
+pub mod buckets;
 pub mod chance;
 pub mod charts;
 pub mod cli;

@@ -64,7 +64,6 @@ pub use self::merchant::Merchant;
 use self::operators::Operators;
 use self::payments::Provider;
 use self::queue::Rooms;
-use self::rates::Rates;
 use self::recording::Recording;
 pub use self::refusal::Refusal;
 use self::sms::Sms;
@@ -72,6 +71,7 @@ use self::turns::Turns;
 use self::watch::Watchers;
 use self::webhooks::Coupons;
 use self::window::Dressed;
+use crate::buckets::Buckets;
 use crate::chance::Secret;
 use crate::clock::Clock;
 use crate::courier::Courier;
@@ -148,7 +148,7 @@ pub struct App {
     sessions: Sessions,
     operators: Operators,
     challenges: Challenges,
-    rates: Rates,
+    rates: Buckets,
     rooms: Rooms,
     window: Dressed,
     live: Live,
@@ -207,7 +207,7 @@ impl App {
             commitments: Cache::new(CACHED_ITEMS),
             refused: parts.refused,
             sessions: Sessions::default(),
-            rates: Rates::default(),
+            rates: Buckets::default(),
             rooms: Rooms::default(),
             window: Dressed::default(),
             live: Live::default(),
@@ -364,7 +364,6 @@ impl App {
 
     /// Forgets what limits need not remember any more.
     pub(crate) fn tidy(&self) {
-        self.rates.tidy();
         self.forget_challenges(self.now());
     }
 

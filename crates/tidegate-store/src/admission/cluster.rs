@@ -21,7 +21,7 @@ use self::pending::{Outcome, Pending};
 use self::readers::Readers;
 use super::{Kept, NotTaken, Now, Taken};
 use crate::gate::GateError;
-use crate::gate::redis::{Asked, RedisGate, Undecided};
+use crate::gate::redis::{self as gate, Asked, Given, RedisGate, Refused, Undecided, Watch};
 use crate::intake::{AppendError, Unrecorded};
 use crate::ledger::sql::SqlLedger;
 use crate::ledger::{LedgerError, Recorded};
@@ -61,8 +61,7 @@ pub struct Cluster(Arc<Shared>);
 struct Shared {
     gate: Arc<RedisGate>,
     options: ClusterOptions,
-    pending: Pending,
-    readers: Readers,
+    books: Arc<Books>,
     /// Pools the ledger has caught out, and in which epoch: somebody else held what they gave.
     distrusted: Mutex<HashMap<CampaignId, u32>>,
     /// Told when a pool had better be looked at now.
@@ -70,16 +69,41 @@ struct Shared {
     ledger: OnceCell<Arc<SqlLedger>>,
 }
 
+/// What this node has asked for, and who records it.
+#[derive(Debug)]
+struct Books {
+    pending: Pending,
+    readers: Readers,
+}
+
+impl Watch for Books {
+    fn expect(&self, claims: &mut dyn ExactSizeIterator<Item = ClaimId>) -> Vec<gate::Outcome> {
+        self.pending.expect(claims)
+    }
+
+    fn decided(
+        &self,
+        campaign: CampaignId,
+        claims: &mut dyn Iterator<Item = (ClaimId, Option<&Arc<Claim>>)>,
+    ) {
+        if self.pending.decided(claims) {
+            self.readers.expect_claims(campaign);
+        }
+    }
+}
+
 impl Cluster {
     /// Over this link; gives also what other nodes tell.
     pub fn new(link: Link, options: ClusterOptions) -> (Self, mpsc::UnboundedReceiver<News>) {
+        let pending = Pending::new(options.max_pending, options.waits);
+        let books = Arc::new(Books { pending, readers: Readers::default() });
         let gate = RedisGate::new(link, options.prefix.clone(), options.node.clone());
+        let gate = gate.watched_by(books.clone());
         let gate = Arc::new(if options.batches { gate } else { gate.one_by_one() });
         let (sender, news) = mpsc::unbounded_channel();
         let shared = Arc::new(Shared {
             gate,
-            pending: Pending::new(options.max_pending, options.waits),
-            readers: Readers::default(),
+            books,
             distrusted: Mutex::default(),
             attention: Arc::new(Notify::new()),
             ledger: OnceCell::new(),
@@ -98,95 +122,84 @@ impl Cluster {
             return;
         }
         let outcomes = Arc::new(Outcomes { shared: Arc::downgrade(&self.0), outer: listener });
-        let rush = (!self.0.options.waits).then(|| self.0.pending.rush().clone());
-        self.0.readers.start(ledger, outcomes, now, rush).await;
+        let rush = (!self.0.options.waits).then(|| self.0.books.pending.rush().clone());
+        self.0.books.readers.start(ledger, outcomes, now, rush).await;
         tokio::spawn(ask_the_ledger(Arc::downgrade(&self.0)));
     }
 
     pub(super) async fn stop(&self, within: Duration) {
         let begun = Instant::now();
-        while !self.0.pending.is_empty() && begun.elapsed() < within {
+        while !self.0.books.pending.is_empty() && begun.elapsed() < within {
             tokio::time::sleep(LOOK_EVERY).await;
         }
-        if !self.0.pending.is_empty() {
+        if !self.0.books.pending.is_empty() {
             tracing::warn!("not everything could be recorded; other nodes will");
         }
-        self.0.readers.stop();
+        self.0.books.readers.stop();
     }
 
     /// These campaigns may have claims that are to be recorded: each gets its readers, and others lose theirs.
     pub async fn keep(&self, campaigns: &[Campaign]) -> Result<(), LedgerError> {
-        for poisoned in self.0.readers.poisoned() {
+        for poisoned in self.0.books.readers.poisoned() {
             // Units of an entry that could not be read come back with a new epoch only.
             if let Some(campaign) = campaigns.iter().find(|campaign| campaign.id == poisoned) {
                 self.distrust(poisoned, campaign.epoch);
             }
         }
-        self.0.readers.keep(&self.0.gate, &self.0.options.node, campaigns).await
+        self.0.books.readers.keep(&self.0.gate, &self.0.options.node, campaigns).await
     }
 
     pub(super) async fn claim(&self, request: ClaimRequest, per_s: u32) -> Result<Taken, NotTaken> {
-        let (id, campaign) = (request.id, request.campaign);
-        // Known before it is asked for: its outcome may come before the answer.
-        let expected = self.0.pending.expect(id).ok_or(NotTaken::NotKept(AppendError::Full))?;
-        match self.decide(request, per_s).await {
-            Ok(claim) => {
-                let claim = Arc::new(claim);
-                self.0.pending.taken(&expected, &claim);
-                self.0.readers.expect_claims(campaign);
-                Ok(Taken { kept: Kept { claim: claim.clone(), done: expected.outcome }, claim })
-            }
-            Err(not_taken) => {
-                self.0.pending.forget(id);
-                if matches!(not_taken, NotTaken::Rejected(Rejection::NotReady) | NotTaken::NotKept(_)) {
-                    self.0.attention.notify_one();
-                }
-                Err(not_taken)
-            }
+        if self.0.books.pending.is_full() {
+            return Err(NotTaken::NotKept(AppendError::Full));
         }
+        let decided = match self.gate().ask(request, Asked { looked: false, per_s }).await {
+            // Boxed: few need it, and every claim would carry the room it takes about with it.
+            Err(Refused { why: Undecided::Look, request: Some(request) }) => {
+                Box::pin(self.look_up(*request)).await
+            }
+            decided => decided.map_err(|refused| refused.why.into()),
+        };
+        if matches!(decided, Err(NotTaken::Rejected(Rejection::NotReady) | NotTaken::NotKept(_))) {
+            self.0.attention.notify_one();
+        }
+        decided.map(|Given { claim, outcome }| Taken { claim, kept: outcome.map(Kept) })
     }
 
-    /// Has the gate decide; a key that the ledger may know is looked up there.
-    async fn decide(&self, request: ClaimRequest, per_s: u32) -> Result<Claim, NotTaken> {
-        let mut decided = self.gate().decide(request.clone(), Asked { looked: false, per_s }).await;
-        if matches!(decided, Err(Undecided::Look)) {
-            let ledger = self.0.ledger.get().ok_or(Rejection::NotReady)?;
-            let known = match (&request.wanted, request.key) {
-                (_, None) => Ok(false),
-                (Wanted::Order { .. }, Some(key)) => {
-                    ledger.find_by_key(request.user, key).await.map(|found| found.is_some())
-                }
-                (Wanted::Play { .. }, Some(key)) => {
-                    ledger.find_play_by_key(request.user, key).await.map(|found| found.is_some())
-                }
-            };
-            if known.map_err(|_| Rejection::NotReady)? {
-                return Err(NotTaken::Repeated);
+    /// The ledger may know its key: it is looked up there, then the gate asked again.
+    async fn look_up(&self, request: ClaimRequest) -> Result<Given, NotTaken> {
+        let ledger = self.0.ledger.get().ok_or(Rejection::NotReady)?;
+        let known = match (&request.wanted, request.key) {
+            (_, None) => Ok(false),
+            (Wanted::Order { .. }, Some(key)) => {
+                ledger.find_by_key(request.user, key).await.map(|found| found.is_some())
             }
-            decided = self.gate().decide(request, Asked { looked: true, per_s: 0 }).await;
+            (Wanted::Play { .. }, Some(key)) => {
+                ledger.find_play_by_key(request.user, key).await.map(|found| found.is_some())
+            }
+        };
+        if known.map_err(|_| Rejection::NotReady)? {
+            return Err(NotTaken::Repeated);
         }
-        decided.map_err(|undecided| match undecided {
-            Undecided::Refused(rejection) => rejection.into(),
-            Undecided::InFlight | Undecided::Look => NotTaken::InFlight,
-            Undecided::TooOften => NotTaken::TooOften,
-            Undecided::Unknown(why) => NotTaken::NotKept(AppendError::Failed(why)),
-        })
+        let asked = self.gate().ask(request, Asked { looked: true, per_s: 0 }).await;
+        asked.map_err(|refused| refused.why.into())
     }
 
+    /// Claims that wait to be recorded: what the streams had when they were last read, or this node's own, if they are more by now.
     pub(super) fn depth(&self) -> usize {
-        self.0.readers.depth()
+        self.0.books.readers.depth().max(self.0.books.pending.count())
     }
 
     pub(super) fn of_buyer(&self, user: UserId) -> Vec<Unrecorded> {
-        self.0.pending.of_buyer(user)
+        self.0.books.pending.of_buyer(user)
     }
 
     /// A claim that is not recorded: this node's, or one in a stream.
     pub(super) async fn find(&self, user: UserId, id: ClaimId) -> Result<Option<Unrecorded>, GateError> {
-        if let Some(claim) = self.0.pending.find(user, id) {
+        if let Some(claim) = self.0.books.pending.find(user, id) {
             return Ok(Some(Unrecorded { claim, durable: false }));
         }
-        for campaign in self.0.readers.campaigns() {
+        for campaign in self.0.books.readers.campaigns() {
             if let Some(claim) = self.gate().queued(campaign, user, id).await? {
                 return Ok(Some(Unrecorded { claim: Arc::new(claim), durable: false }));
             }
@@ -211,7 +224,7 @@ impl Cluster {
 
     /// Whether this node has not known for a while what became of claims on this campaign.
     pub fn waits_long_for(&self, campaign: CampaignId) -> bool {
-        self.0.pending.waits_for(campaign, LONG)
+        self.0.books.pending.waits_for(campaign, LONG)
     }
 
     /// The epoch in which the ledger caught this pool out since it was last asked.
@@ -228,15 +241,13 @@ impl Cluster {
     /// by now.
     pub async fn began(&self, campaign: CampaignId, epoch: u32) -> Result<(), LedgerError> {
         let Some(ledger) = self.0.ledger.get() else { return Ok(()) };
-        let old = self.0.pending.before(campaign, epoch);
+        let old = self.0.books.pending.before(campaign, epoch);
         if old.is_empty() {
             return Ok(());
         }
         let now = old.iter().map(|claim| claim.created_at).max().unwrap_or_default();
         let outcomes = ledger.record_unplaced(old.clone(), now).await?;
-        for (claim, outcome) in old.iter().zip(outcomes) {
-            self.0.settle(claim, outcome);
-        }
+        self.0.settle(old.iter().zip(outcomes).map(|(claim, outcome)| (claim.id, outcome)));
         Ok(())
     }
 
@@ -299,6 +310,17 @@ impl Cluster {
     }
 }
 
+impl From<Undecided> for NotTaken {
+    fn from(undecided: Undecided) -> Self {
+        match undecided {
+            Undecided::Refused(rejection) => rejection.into(),
+            Undecided::InFlight | Undecided::Look => Self::InFlight,
+            Undecided::TooOften => Self::TooOften,
+            Undecided::Unknown(why) => Self::NotKept(AppendError::Failed(why)),
+        }
+    }
+}
+
 fn millis(span: Duration) -> u64 {
     u64::try_from(span.as_millis()).unwrap_or(u64::MAX).max(1)
 }
@@ -311,11 +333,11 @@ impl Shared {
     }
 
     /// Wakes whoever waits here. What was recorded before may have been rejected then: the ledger is asked.
-    fn settle(&self, claim: &Claim, outcome: Recorded) {
-        match outcome {
-            Recorded::Known => self.pending.ask_about(claim.id),
-            outcome => self.pending.settle(claim.id, outcome.rejection()),
-        }
+    fn settle(&self, outcomes: impl Iterator<Item = (ClaimId, Recorded)>) {
+        let pending = &self.books.pending;
+        let (known, fresh): (Vec<_>, Vec<_>) = outcomes.partition(|(_, outcome)| *outcome == Recorded::Known);
+        known.into_iter().for_each(|(id, _)| pending.ask_about(id));
+        pending.settle(fresh.into_iter().map(|(id, outcome)| Outcome { id, rejection: outcome.rejection() }));
     }
 }
 
@@ -328,7 +350,7 @@ struct Outcomes {
 impl Listener for Outcomes {
     fn recorded(&self, claims: &[Arc<Claim>], outcomes: &[Recorded]) {
         let Some(shared) = self.shared.upgrade() else { return };
-        let mut elsewhere: Vec<(u16, Outcome)> = Vec::new();
+        let (mut here, mut elsewhere) = (Vec::with_capacity(claims.len()), Vec::new());
         for (claim, outcome) in claims.iter().zip(outcomes) {
             if *outcome == Recorded::Conflict {
                 shared.distrust(claim.campaign, claim.epoch);
@@ -338,11 +360,12 @@ impl Listener for Outcomes {
                 shared.attention.notify_one();
             }
             if claim.id.node() == shared.options.number {
-                shared.settle(claim, *outcome);
+                here.push((claim.id, *outcome));
             } else if *outcome != Recorded::Known {
                 elsewhere.push((claim.id.node(), Outcome { id: claim.id, rejection: outcome.rejection() }));
             }
         }
+        shared.settle(here.into_iter());
         if !elsewhere.is_empty() {
             tokio::spawn(async move { news::tell_outcomes(&shared, elsewhere).await });
         }
@@ -362,13 +385,12 @@ async fn ask_the_ledger(shared: Weak<Shared>) {
     loop {
         tokio::time::sleep(ASK_EVERY).await;
         let Some(shared) = shared.upgrade() else { return };
-        let asked = shared.pending.overdue();
+        let asked = shared.books.pending.overdue();
         let Some(ledger) = shared.ledger.get().filter(|_| !asked.is_empty()) else { continue };
         match ledger.outcomes_of(asked).await {
             Ok(outcomes) => {
-                for (id, rejection) in outcomes {
-                    shared.pending.settle(id, rejection);
-                }
+                let outcomes = outcomes.into_iter().map(|(id, rejection)| Outcome { id, rejection });
+                shared.books.pending.settle(outcomes);
             }
             Err(error) => tracing::debug!(%error, "what became of claims is asked again"),
         }

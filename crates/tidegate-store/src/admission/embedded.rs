@@ -59,7 +59,7 @@ impl Embedded {
         let (claim, done) = self
             .gate
             .decide(request, |claim| self.journal.enqueue(claim.clone()).map_err(NotTaken::NotKept))?;
-        Ok(Taken { kept: Kept { claim: claim.clone(), done }, claim })
+        Ok(Taken { claim, kept: Some(Kept(done)) })
     }
 
     pub(super) fn depth(&self) -> usize {

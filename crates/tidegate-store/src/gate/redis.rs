@@ -5,6 +5,7 @@
 //! server that knows less than this node has seen of it grants no claims: the pool answers `not_ready` until it is installed
 //! anew. A script that the server has lost is loaded again, and a call that is sent again decides nothing twice.
 
+mod asking;
 mod caller;
 mod encoding;
 mod script;
@@ -23,17 +24,18 @@ use tidegate_core::pool::{Door, Withdrawal};
 use tidegate_core::{
     CampaignId, Claim, ClaimRequest, Moment, Pass, PassRules, Rejection, Seed, Slots, StockEntry, UserId,
 };
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::mpsc;
 
 pub use self::caller::{Asked, Undecided};
-use self::caller::{Caller, Line, Waiting};
+use self::caller::{Caller, Line};
+pub(crate) use self::caller::{Given, Outcome, Refused, Watch};
 use self::encoding::{SeedParts, arg, door_word, entry_args, read_pass, shard_of};
 use self::script::{KEYS, SCRIPT, call};
 pub use self::unrecorded::Done;
 use super::{Gate, GateError, PoolFigures};
 use crate::redis_link::Link;
 
-/// How often units are brought to a shard for one claim before it is told to come back: once from every other, and these.
+/// How often units are brought to a shard for one asker before they are told to come back: once from every other, and these.
 const MORE_MOVES: usize = 3;
 /// Rows of a seed in one call: a script must not take long.
 const SEED_AT_ONCE: usize = 20_000;
@@ -52,6 +54,7 @@ pub struct RedisGate {
     batches: bool,
     /// Read by every claim, changed by few: readers write nothing that another core has to fetch.
     pools: ArcSwap<HashMap<CampaignId, Arc<PoolLines>>>,
+    watch: Option<Arc<dyn Watch>>,
 }
 
 /// A look for units: when it began, how many were needed, and what it led to.
@@ -67,7 +70,7 @@ struct Look {
 struct PoolLines {
     shards: Vec<Arc<Line>>,
     /// Every shard was seen empty, with nothing on its way.
-    sold_out: AtomicBool,
+    sold_out: Arc<AtomicBool>,
     /// One transfer at a time; when the last look for units began, and what it led to. Whoever asked before that look
     /// needs no other.
     moving: tokio::sync::Mutex<Option<Look>>,
@@ -77,13 +80,19 @@ impl RedisGate {
     pub fn new(link: Link, prefix: impl Into<String>, node: impl Into<String>) -> Self {
         let script = Arc::new(Script::new(SCRIPT));
         let (prefix, node) = (prefix.into(), node.into());
-        Self { link, prefix, node, script, batches: true, pools: ArcSwap::default() }
+        Self { link, prefix, node, script, batches: true, pools: ArcSwap::default(), watch: None }
     }
 
     /// Every claim is a call of its own: for comparison.
     #[must_use]
     pub fn one_by_one(mut self) -> Self {
         self.batches = false;
+        self
+    }
+
+    /// Tells this what it decides.
+    pub(crate) fn watched_by(mut self, watch: Arc<dyn Watch>) -> Self {
+        self.watch = Some(watch);
         self
     }
 
@@ -150,22 +159,30 @@ impl RedisGate {
         Caller {
             link: self.link.clone(),
             script: self.script.clone(),
+            campaign,
             keys: self.keys(campaign, shard),
             node: self.node.clone(),
             line,
+            watch: self.watch.clone(),
         }
     }
 
     fn make_lines(&self, campaign: CampaignId, shards: usize) -> Arc<PoolLines> {
+        let sold_out = Arc::new(AtomicBool::new(false));
         let line = |shard| {
             let (waiting, queue) = mpsc::channel(MAX_WAITING);
-            let line = Arc::new(Line { waiting, seen: Mutex::new((0, 0)), free: AtomicU32::new(0) });
+            let line = Arc::new(Line {
+                waiting,
+                seen: Mutex::new((0, 0)),
+                free: AtomicU32::new(0),
+                sold_out: (shards == 1).then(|| sold_out.clone()),
+            });
             tokio::spawn(self.caller(campaign, shard, Arc::downgrade(&line)).run(queue));
             line
         };
         Arc::new(PoolLines {
             shards: (0..shards).map(line).collect(),
-            sold_out: AtomicBool::new(false),
+            sold_out,
             moving: tokio::sync::Mutex::new(None),
         })
     }
@@ -191,46 +208,6 @@ impl RedisGate {
             change(&mut pools);
             pools
         });
-    }
-
-    /// One claim at one shard, with whatever else waits for it.
-    async fn claim_at(
-        &self,
-        (line, shard): (&Line, usize),
-        request: ClaimRequest,
-        asked: Asked,
-    ) -> Result<Claim, Undecided> {
-        let (answer, decided) = oneshot::channel();
-        if !self.batches {
-            let caller = self.caller(request.campaign, shard, Weak::new());
-            let alone = caller.decide(line, &[Waiting { request, asked, answer }]).await.pop();
-            return alone.unwrap_or(Err(Rejection::NotReady.into()));
-        }
-        line.waiting.try_send(Waiting { request, asked, answer }).map_err(|_| Rejection::Busy)?;
-        decided.await.unwrap_or(Err(Rejection::NotReady.into()))
-    }
-
-    /// Decides a claim; an answer that was lost is told apart from a refusal.
-    pub async fn decide(&self, request: ClaimRequest, mut asked: Asked) -> Result<Claim, Undecided> {
-        let lines = self.lines(request.campaign).await.map_err(|_| Rejection::NotReady)?;
-        let lines = lines.ok_or(Rejection::NotReady)?;
-        let shard = shard_of(request.user, lines.shards.len());
-        for _ in 0..lines.shards.len() + MORE_MOVES {
-            match self.claim_at((&lines.shards[shard], shard), request.clone(), asked).await {
-                Err(Undecided::Refused(Rejection::SoldOut)) if lines.shards.len() > 1 => {
-                    self.bring_units(request.campaign, &lines, shard, request.quantity).await?;
-                    // It was counted.
-                    asked.per_s = 0;
-                }
-                decided => {
-                    if lines.shards.len() == 1 && lines.shards[0].free.load(Ordering::Acquire) == 0 {
-                        lines.sold_out.store(true, Ordering::Release);
-                    }
-                    return decided;
-                }
-            }
-        }
-        Err(Rejection::Busy.into())
     }
 }
 

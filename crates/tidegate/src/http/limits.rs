@@ -4,23 +4,16 @@
 //! strangers write into X-Forwarded-For is not looked at. A refusal here costs no session, no body and no cryptography.
 
 use std::net::{IpAddr, Ipv6Addr};
-use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::http::{HeaderName, Method};
-use governor::clock::{Clock, DefaultClock};
-use governor::middleware::StateInformationMiddleware;
-use governor::state::keyed::DefaultKeyedStateStore;
-use governor::{Quota, RateLimiter};
 use ipnet::IpNet;
 
 use super::headers::Headers;
 use super::input::Peer;
+use crate::buckets::{Buckets, Empty, Left, Rate};
 use crate::config::{Config, networks};
-use crate::ops::Refusal;
-
-type Buckets = RateLimiter<IpAddr, DefaultKeyedStateStore<IpAddr>, DefaultClock, StateInformationMiddleware>;
 
 /// Calls that guess secrets or cost money.
 const SENSITIVE: [&str; 2] = ["/v1/auth/", "/v1/admin/login"];
@@ -30,12 +23,13 @@ const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 const LIMIT: HeaderName = HeaderName::from_static("ratelimit-limit");
 const REMAINING: HeaderName = HeaderName::from_static("ratelimit-remaining");
 const RESET: HeaderName = HeaderName::from_static("ratelimit-reset");
-const TIDY_EVERY: Duration = Duration::from_secs(5);
+const MINUTE: Duration = Duration::from_secs(60);
 
 #[derive(Debug)]
 pub(super) struct Limits {
-    all: Option<Buckets>,
-    sensitive: Option<Buckets>,
+    all: Option<Rate>,
+    sensitive: Option<Rate>,
+    buckets: Buckets,
     exempt: Vec<IpNet>,
     trusted: Vec<IpNet>,
 }
@@ -44,19 +38,14 @@ impl Limits {
     /// The networks were checked with the configuration.
     pub(super) fn new(config: &Config) -> Arc<Self> {
         let limits = &config.limits;
-        let burst = NonZeroU32::new(limits.per_address_burst);
-        let all = NonZeroU32::new(limits.per_address_per_s).map(Quota::per_second);
-        let all = all.map(|quota| burst.map_or(quota, |burst| quota.allow_burst(burst)));
-        let sensitive = NonZeroU32::new(limits.auth_per_address_per_min).map(Quota::per_minute);
-        let buckets = |quota: Quota| RateLimiter::keyed(quota).with_middleware();
-        let made = Arc::new(Self {
-            all: all.map(buckets),
-            sensitive: sensitive.map(buckets),
+        let all = Rate::per_second(limits.per_address_per_s);
+        Arc::new(Self {
+            all: all.map(|rate| rate.with_burst(limits.per_address_burst)),
+            sensitive: Rate::per(MINUTE, limits.auth_per_address_per_min),
+            buckets: Buckets::default(),
             exempt: networks(&limits.exempt).unwrap_or_default(),
             trusted: networks(&config.http.trusted_proxies).unwrap_or_default(),
-        });
-        tokio::spawn(tidy(Arc::downgrade(&made)));
-        made
+        })
     }
 
     /// Whom the request is from: the last address in the chain that is not a proxy of ours.
@@ -72,16 +61,30 @@ impl Limits {
         chain.into_iter().rev().find(|address| !trusted(address)).unwrap_or(peer)
     }
 
-    /// Takes one from the address's bucket; says what is left of it.
-    fn take(buckets: Option<&Buckets>, address: IpAddr) -> Result<Option<(u32, u32)>, Refusal> {
-        let Some(buckets) = buckets else { return Ok(None) };
-        match buckets.check_key(&address) {
-            Ok(left) => Ok(Some((left.quota().burst_size().get(), left.remaining_burst_capacity()))),
-            Err(wait) => {
-                let wait = wait.wait_time_from(DefaultClock::default().now());
-                Err(Refusal::Slower { retry_after: Duration::from_secs(wait.as_secs() + 1) })
+    /// Whom a request is from that came from this peer.
+    pub(super) fn asker<'a>(&self, peer: Peer, headers: impl Into<Headers<'a>>) -> Peer {
+        Peer(self.client(peer.0, headers.into()))
+    }
+
+    /// Counts a request of theirs.
+    pub(super) fn count(
+        &self,
+        Peer(client): Peer,
+        method: &Method,
+        path: &str,
+    ) -> Result<Option<Left>, Empty> {
+        if self.exempt.iter().any(|network| network.contains(&client)) {
+            return Ok(None);
+        }
+        let is_sensitive = SENSITIVE.iter().any(|prefix| path.starts_with(prefix))
+            || (!method.is_safe() && FORMS.contains(&path));
+        let mut left = None;
+        for (rate, strict) in [(self.all, false), (self.sensitive.filter(|_| is_sensitive), true)] {
+            if let Some(rate) = rate {
+                left = Some(self.buckets.take((bucket_of(client), strict), rate)?);
             }
         }
+        Ok(left)
     }
 }
 
@@ -96,45 +99,11 @@ pub(super) fn bucket_of(address: IpAddr) -> IpAddr {
     }
 }
 
-async fn tidy(limits: std::sync::Weak<Limits>) {
-    loop {
-        tokio::time::sleep(TIDY_EVERY).await;
-        let Some(limits) = limits.upgrade() else { return };
-        for buckets in [&limits.all, &limits.sensitive].into_iter().flatten() {
-            buckets.retain_recent();
-        }
-    }
-}
-
-/// What is left of the buckets a request was taken from: their size and content.
-pub(super) type Left = Option<(u32, u32)>;
-
-impl Limits {
-    /// Whom a request is from that came from this peer.
-    pub(super) fn asker<'a>(&self, peer: Peer, headers: impl Into<Headers<'a>>) -> Peer {
-        Peer(self.client(peer.0, headers.into()))
-    }
-
-    /// Counts a request of theirs.
-    pub(super) fn count(&self, Peer(client): Peer, method: &Method, path: &str) -> Result<Left, Refusal> {
-        if self.exempt.iter().any(|network| network.contains(&client)) {
-            return Ok(None);
-        }
-        let taken = Self::take(self.all.as_ref(), bucket_of(client))?;
-        let is_sensitive = SENSITIVE.iter().any(|prefix| path.starts_with(prefix))
-            || (!method.is_safe() && FORMS.contains(&path));
-        let strict = self.sensitive.as_ref().filter(|_| is_sensitive);
-        Ok(Self::take(strict, bucket_of(client))?.or(taken))
-    }
-}
-
 /// Tells the client: gives `tell` headers and their numbers.
-pub(super) fn tell(left: Left, mut tell: impl FnMut(HeaderName, u32)) {
-    if let Some((limit, remaining)) = left {
-        if limit > 0 {
-            tell(LIMIT, limit);
-        }
-        tell(REMAINING, remaining);
+pub(super) fn tell(left: Option<Left>, mut tell: impl FnMut(HeaderName, u32)) {
+    if let Some(Left { of, left }) = left {
+        tell(LIMIT, of);
+        tell(REMAINING, left);
         tell(RESET, 1);
     }
 }
@@ -146,7 +115,8 @@ mod tests {
     use super::*;
 
     fn limits(trusted: &str) -> Limits {
-        Limits { all: None, sensitive: None, exempt: vec![], trusted: networks(trusted).unwrap() }
+        let buckets = Buckets::default();
+        Limits { all: None, sensitive: None, buckets, exempt: vec![], trusted: networks(trusted).unwrap() }
     }
 
     fn forwarded(value: &str) -> HeaderMap {

@@ -9,10 +9,12 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
 use super::input::Peer;
-use super::limits::{self, Left};
+use super::limits;
 use super::problem::Problem;
 use super::{Site, browser, pages};
+use crate::buckets::{Empty, Left};
 use crate::metrics::{RequestLabels, Route};
+use crate::ops::Refusal;
 
 pub(super) struct Visit<'a> {
     site: &'a Site,
@@ -20,7 +22,7 @@ pub(super) struct Visit<'a> {
     method: &'static str,
     docs: bool,
     started: Instant,
-    left: Left,
+    left: Option<Left>,
 }
 
 impl<'a> Visit<'a> {
@@ -36,7 +38,7 @@ impl<'a> Visit<'a> {
         let counted = asker.map_or(Ok(None), |asker| site.limits.count(asker, method, path));
         let (left, may_ask) = match counted {
             Ok(left) => (left, Ok(())),
-            Err(refusal) => (Some((0, 0)), Err(refusal.into())),
+            Err(empty @ Empty { of, .. }) => (Some(Left { of, left: 0 }), Err(Refusal::from(empty).into())),
         };
         let docs = path.starts_with("/docs");
         (Self { site, route, method: known_method(method), docs, started, left }, may_ask)
@@ -55,7 +57,7 @@ impl<'a> Visit<'a> {
 /// What every answer says: what keeps browsers in, and how much is left of its asker's limit.
 pub(super) struct Dress {
     docs: bool,
-    left: Left,
+    left: Option<Left>,
 }
 
 /// What keeps browsers in, as it goes out with answers of the API.

@@ -141,7 +141,6 @@ impl App {
     pub(super) fn let_go(&self, id: CampaignId) {
         self.book.strike(id);
         self.admission.remove(id);
-        self.rates.forget(id);
         self.rooms.forget(id);
     }
 

@@ -1,10 +1,8 @@
 //! Orders: placed, found, cancelled, expired.
 
-use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::future::poll_immediate;
 use tidegate_core::{
     Campaign, CampaignId, CampaignState, Claim, ClaimId, ClaimRequest, Granted, IdempotencyKey, Moment,
     Order, OrderId, OrderState, Phase, Rejection, UserId, Wanted,
@@ -122,16 +120,11 @@ impl App {
     /// The claim once it is durable; as it is, and `false`, where that takes longer than an answer may.
     pub(super) async fn kept(&self, taken: Result<Taken, NotTaken>) -> Result<(Arc<Claim>, bool), NotTaken> {
         let Taken { claim, kept } = taken?;
-        let (patience, wait) = (self.rules.answer_within, pin!(kept.wait()));
         // Where nobody waits, nobody needs a timer.
-        let kept = if patience.is_zero() {
-            poll_immediate(wait).await
-        } else {
-            tokio::time::timeout(patience, wait).await.ok()
-        };
-        match kept {
-            Some(kept) => kept.map(|claim| (claim, true)).map_err(NotTaken::NotKept),
-            None => Ok((claim, false)),
+        let Some(kept) = kept else { return Ok((claim, false)) };
+        match tokio::time::timeout(self.rules.answer_within, kept.wait()).await {
+            Ok(kept) => kept.map(|()| (claim, true)).map_err(NotTaken::NotKept),
+            Err(_) => Ok((claim, false)),
         }
     }
 

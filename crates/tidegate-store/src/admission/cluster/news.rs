@@ -88,14 +88,17 @@ pub(super) async fn tell_outcomes(shared: &Shared, outcomes: Vec<(u16, Outcome)>
 }
 
 fn hear_outcomes(shared: &Shared, text: &str) {
-    for outcome in text.split(',') {
-        let (id, reason) = outcome.split_once(':').map_or((outcome, None), |(id, why)| (id, Some(why)));
-        let (Ok(id), rejection) = (id.parse(), reason.map(Rejection::from_code)) else { continue };
-        // A reason this version does not know is asked for.
-        if rejection != Some(None) {
-            shared.pending.settle(ClaimId::from_raw(id), rejection.flatten());
-        }
-    }
+    shared.books.pending.settle(text.split(',').filter_map(read_outcome));
+}
+
+/// A reason this version does not know is asked for.
+fn read_outcome(text: &str) -> Option<Outcome> {
+    let (id, reason) = text.split_once(':').map_or((text, None), |(id, why)| (id, Some(why)));
+    let rejection = match reason {
+        None => None,
+        Some(reason) => Some(Rejection::from_code(reason)?),
+    };
+    Some(Outcome { id: ClaimId::from_raw(id.parse().ok()?), rejection })
 }
 
 /// Listens for as long as somebody wants to hear, on one server after the other.

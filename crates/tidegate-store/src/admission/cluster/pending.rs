@@ -1,6 +1,6 @@
 //! The claims of this node whose outcome is not known yet, and who waits for it.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use hashbrown::HashMap;
@@ -8,6 +8,7 @@ use parking_lot::Mutex;
 use tidegate_core::{CampaignId, Claim, ClaimId, Rejection, UserId};
 use tokio::sync::oneshot;
 
+use crate::gate::redis;
 use crate::intake::stream::Rush;
 use crate::intake::{AppendError, Unrecorded};
 
@@ -18,8 +19,6 @@ const MOST_ASKED: usize = 2000;
 const FIRST_ASKED: Duration = Duration::from_millis(250);
 const FIRST_ASKED_LATER: Duration = Duration::from_secs(2);
 const LAST_ASKED: Duration = Duration::from_secs(8);
-/// A claim that was never taken, because whoever asked hung up, is forgotten after this.
-const FORGET_AFTER: Duration = Duration::from_secs(60);
 
 /// What became of a claim.
 #[derive(Clone, Copy, Debug)]
@@ -30,77 +29,100 @@ pub(super) struct Outcome {
 
 #[derive(Debug)]
 struct Waiter {
-    done: oneshot::Sender<Result<(), AppendError>>,
-    /// Once it is taken. Shared with whoever expects it, who need not be found again then.
-    claim: Arc<OnceLock<Arc<Claim>>>,
+    /// None where nobody waits.
+    done: Option<oneshot::Sender<Result<(), AppendError>>>,
+    /// Once it is taken.
+    claim: Option<Arc<Claim>>,
     since: Instant,
     /// When the ledger is asked about it, and how long it was left alone before.
     ask_at: Instant,
     pause: Duration,
 }
 
-/// A claim that is about to be made.
-#[derive(Debug)]
-pub(super) struct Expected {
-    pub(super) outcome: oneshot::Receiver<Result<(), AppendError>>,
-    claim: Arc<OnceLock<Arc<Claim>>>,
-}
-
 #[derive(Debug)]
 pub(super) struct Pending {
     waiters: Mutex<HashMap<ClaimId, Waiter>>,
+    /// Beyond these nothing more is asked for; what is on its way to the gate by then still comes.
     most: usize,
-    first_asked: Duration,
+    /// Whether buyers wait for what becomes of their claims.
+    waits: bool,
     rush: Arc<Rush>,
 }
 
 impl Pending {
-    /// `waits` says whether buyers wait for what becomes of their claims.
     pub(super) fn new(most: usize, waits: bool) -> Self {
-        Self {
-            waiters: Mutex::default(),
-            most,
-            first_asked: if waits { FIRST_ASKED } else { FIRST_ASKED_LATER },
-            rush: Arc::new(Rush::new(most / 2)),
-        }
+        Self { waiters: Mutex::default(), most, waits, rush: Arc::new(Rush::new(most / 2)) }
     }
 
     pub(super) fn rush(&self) -> &Arc<Rush> {
         &self.rush
     }
 
-    /// Listens for the outcome of a claim that is about to be made; `None` where there are too many.
-    pub(super) fn expect(&self, id: ClaimId) -> Option<Expected> {
-        let (done, outcome) = oneshot::channel();
-        let now = Instant::now();
-        let pause = self.first_asked;
-        let claim = Arc::default();
-        let waiter = Waiter { done, claim: Arc::clone(&claim), since: now, ask_at: now + pause, pause };
+    /// How many there are, as of a moment ago.
+    pub(super) fn count(&self) -> usize {
+        self.rush.unrecorded()
+    }
+
+    pub(super) fn is_full(&self) -> bool {
+        self.count() >= self.most
+    }
+
+    /// Listens for the outcomes of claims that are about to be made.
+    pub(super) fn expect(&self, claims: &mut dyn ExactSizeIterator<Item = ClaimId>) -> Vec<redis::Outcome> {
+        let (mut outcomes, since) = (Vec::new(), Instant::now());
+        let pause = if self.waits { FIRST_ASKED } else { FIRST_ASKED_LATER };
         let mut waiters = self.waiters.lock();
-        if waiters.len() >= self.most {
-            return None;
+        waiters.reserve(claims.len());
+        for id in claims {
+            let done = self.waits.then(|| {
+                let (done, outcome) = oneshot::channel();
+                outcomes.push(outcome);
+                done
+            });
+            waiters.insert(id, Waiter { done, claim: None, since, ask_at: since + pause, pause });
         }
-        waiters.insert(id, waiter);
         self.rush.waits(waiters.len());
-        Some(Expected { outcome, claim })
+        outcomes
     }
 
-    pub(super) fn taken(&self, expected: &Expected, claim: &Arc<Claim>) {
-        self.rush.took();
-        // It is taken once.
-        let _ = expected.claim.set(claim.clone());
+    /// What was granted is taken; the rest is forgotten. Gives whether anything was taken.
+    pub(super) fn decided<'a>(
+        &self,
+        claims: &mut dyn Iterator<Item = (ClaimId, Option<&'a Arc<Claim>>)>,
+    ) -> bool {
+        let mut taken = 0;
+        let mut waiters = self.waiters.lock();
+        for (id, claim) in claims {
+            match claim {
+                Some(claim) => {
+                    taken += 1;
+                    // What the ledger has by now nobody waits for.
+                    if let Some(waiter) = waiters.get_mut(&id) {
+                        waiter.claim = Some(claim.clone());
+                    }
+                }
+                None => drop(waiters.remove(&id)),
+            }
+        }
+        self.rush.waits(waiters.len());
+        self.rush.took(taken);
+        taken > 0
     }
 
-    pub(super) fn forget(&self, id: ClaimId) {
-        self.waiters.lock().remove(&id);
-    }
-
-    /// Nobody has to wait for it any longer.
-    pub(super) fn settle(&self, id: ClaimId, rejection: Option<Rejection>) {
-        let waiter = self.waiters.lock().remove(&id);
-        if let Some(waiter) = waiter {
+    /// Nobody has to wait for them any longer.
+    pub(super) fn settle(&self, outcomes: impl IntoIterator<Item = Outcome>) {
+        let mut told = Vec::new();
+        let mut waiters = self.waiters.lock();
+        for Outcome { id, rejection } in outcomes {
+            if let Some(Waiter { done: Some(done), .. }) = waiters.remove(&id) {
+                told.push((done, rejection));
+            }
+        }
+        self.rush.waits(waiters.len());
+        drop(waiters);
+        for (done, rejection) in told {
             // Whoever asked may be gone.
-            let _ = waiter.done.send(rejection.map_or(Ok(()), |why| Err(AppendError::Rejected(why))));
+            let _ = done.send(rejection.map_or(Ok(()), |why| Err(AppendError::Rejected(why))));
         }
     }
 
@@ -114,7 +136,6 @@ impl Pending {
     /// Those nobody has said anything about for a while; they are asked about less and less often.
     pub(super) fn overdue(&self) -> Vec<ClaimId> {
         let mut waiters = self.waiters.lock();
-        waiters.retain(|_, waiter| waiter.claim.get().is_some() || waiter.since.elapsed() < FORGET_AFTER);
         let now = Instant::now();
         let due = waiters.iter_mut().filter(|(_, waiter)| waiter.ask_at <= now).take(MOST_ASKED);
         due.map(|(id, waiter)| {
@@ -127,12 +148,12 @@ impl Pending {
 
     pub(super) fn find(&self, user: UserId, id: ClaimId) -> Option<Arc<Claim>> {
         let waiters = self.waiters.lock();
-        waiters.get(&id)?.claim.get().filter(|claim| claim.user == user).cloned()
+        waiters.get(&id)?.claim.as_ref().filter(|claim| claim.user == user).cloned()
     }
 
     pub(super) fn of_buyer(&self, user: UserId) -> Vec<Unrecorded> {
         let waiters = self.waiters.lock();
-        let theirs = waiters.values().filter_map(|waiter| waiter.claim.get());
+        let theirs = waiters.values().filter_map(|waiter| waiter.claim.as_ref());
         theirs
             .filter(|claim| claim.user == user)
             .map(|claim| Unrecorded { claim: claim.clone(), durable: false })
@@ -142,13 +163,13 @@ impl Pending {
     pub(super) fn waits_for(&self, campaign: CampaignId, since: Duration) -> bool {
         let waiters = self.waiters.lock();
         let mut old = waiters.values().filter(|waiter| waiter.since.elapsed() > since);
-        old.any(|waiter| waiter.claim.get().is_some_and(|claim| claim.campaign == campaign))
+        old.any(|waiter| waiter.claim.as_ref().is_some_and(|claim| claim.campaign == campaign))
     }
 
     /// Claims of earlier epochs.
     pub(super) fn before(&self, campaign: CampaignId, epoch: u32) -> Vec<Arc<Claim>> {
         let waiters = self.waiters.lock();
-        let theirs = waiters.values().filter_map(|waiter| waiter.claim.get());
+        let theirs = waiters.values().filter_map(|waiter| waiter.claim.as_ref());
         theirs
             .filter(|claim| claim.campaign == campaign && claim.epoch < epoch)
             .take(MOST_ASKED)
@@ -157,6 +178,6 @@ impl Pending {
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.waiters.lock().is_empty()
+        self.count() == 0
     }
 }

@@ -1,15 +1,17 @@
 //! One shard's caller: sends whatever waits for it, one call after the other, and knows what it has seen of it.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::fmt::Debug;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
 use redis::{RedisError, Script};
-use tidegate_core::{Claim, ClaimRequest, Rejection};
+use tidegate_core::{CampaignId, Claim, ClaimId, ClaimRequest, Rejection};
 use tokio::sync::{mpsc, oneshot};
 
-use super::encoding::{ClaimArgs, read_claims};
+use super::encoding::{ClaimArgs, Decision, read_decisions};
 use super::script::call;
+use crate::intake::AppendError;
 use crate::redis_link::Link;
 
 /// Claims in one call: few enough that others are not kept waiting.
@@ -42,9 +44,22 @@ pub(super) struct Line {
     pub(super) seen: Mutex<(u64, u64)>,
     /// Units it had when it was last heard of, those on their way to another shard included.
     pub(super) free: AtomicU32,
+    /// Set when it is empty, where it is all there is of its pool.
+    pub(super) sold_out: Option<Arc<AtomicBool>>,
 }
 
 impl Line {
+    /// Has a claim decided with whatever else waits. More than may wait are told so at once.
+    pub(super) fn send(&self, request: ClaimRequest, asked: Asked) -> oneshot::Receiver<Answer> {
+        let (answer, decided) = oneshot::channel();
+        if let Err(unsent) = self.waiting.try_send(Waiting { request, asked, answer }) {
+            let waiting = unsent.into_inner();
+            // Whoever asked is here.
+            let _ = waiting.answer.send(Err(Rejection::Busy.into()));
+        }
+        decided
+    }
+
     /// The last epoch and version that were seen of the shard.
     pub(super) fn seen(&self) -> (u64, u64) {
         *self.seen.lock()
@@ -56,9 +71,46 @@ impl Line {
         if (epoch, version) >= *seen {
             *seen = (epoch, version);
             self.free.store(free, Ordering::Release);
+            if let Some(sold_out) = self.sold_out.as_ref().filter(|_| free == 0) {
+                sold_out.store(true, Ordering::Release);
+            }
         }
     }
 }
+
+/// Resolves with what became of a claim.
+pub(crate) type Outcome = oneshot::Receiver<Result<(), AppendError>>;
+
+/// Knows what becomes of claims: told before they are decided, since the ledger may have them before the answer is read.
+pub(crate) trait Watch: Debug + Send + Sync {
+    /// They are about to be decided. Gives what each is waited for with; nothing where nobody waits.
+    fn expect(&self, claims: &mut dyn ExactSizeIterator<Item = ClaimId>) -> Vec<Outcome>;
+
+    /// They were, and those that were granted are in the intake.
+    fn decided(&self, campaign: CampaignId, claims: &mut dyn Iterator<Item = (ClaimId, Option<&Arc<Claim>>)>);
+}
+
+/// A claim that was granted, and what it is waited for with, where anybody does.
+#[derive(Debug)]
+pub(crate) struct Given {
+    pub(crate) claim: Arc<Claim>,
+    pub(crate) outcome: Option<Outcome>,
+}
+
+/// Why there is no claim, and the request, for whoever asks again; none where it was not kept.
+#[derive(Debug)]
+pub(crate) struct Refused {
+    pub(crate) why: Undecided,
+    pub(crate) request: Option<Box<ClaimRequest>>,
+}
+
+impl From<Rejection> for Refused {
+    fn from(rejection: Rejection) -> Self {
+        Self { why: rejection.into(), request: None }
+    }
+}
+
+pub(super) type Answer = Result<Given, Refused>;
 
 /// Why there is no claim.
 #[derive(Clone, Debug)]
@@ -83,7 +135,7 @@ impl From<Rejection> for Undecided {
 pub(super) struct Waiting {
     pub(super) request: ClaimRequest,
     pub(super) asked: Asked,
-    pub(super) answer: oneshot::Sender<Result<Claim, Undecided>>,
+    pub(super) answer: oneshot::Sender<Answer>,
 }
 
 /// How it is asked for.
@@ -100,9 +152,11 @@ pub struct Asked {
 pub(super) struct Caller {
     pub(super) link: Link,
     pub(super) script: Arc<Script>,
+    pub(super) campaign: CampaignId,
     pub(super) keys: Vec<String>,
     pub(super) node: String,
-    pub(super) line: std::sync::Weak<Line>,
+    pub(super) line: Weak<Line>,
+    pub(super) watch: Option<Arc<dyn Watch>>,
 }
 
 impl Caller {
@@ -110,11 +164,39 @@ impl Caller {
         let mut batch = Vec::with_capacity(MAX_BATCH);
         while queue.recv_many(&mut batch, MAX_BATCH).await > 0 {
             let Some(line) = self.line.upgrade() else { return };
-            let answers = self.decide(&line, &batch).await;
-            for (waiting, answer) in batch.drain(..).zip(answers) {
-                // A buyer who hung up still has their claim: it is in the intake.
-                let _ = waiting.answer.send(answer);
-            }
+            self.decide(&line, &mut batch).await;
+        }
+    }
+
+    /// Has a batch decided and answers it.
+    pub(super) async fn decide(&self, line: &Line, batch: &mut Vec<Waiting>) {
+        let ids = &mut batch.iter().map(|waiting| waiting.request.id);
+        let mut outcomes = self.watch.as_ref().map(|watch| watch.expect(ids)).unwrap_or_default().into_iter();
+        let decisions = self.ask(line, batch).await;
+        let answered: Vec<_> = std::iter::zip(batch.drain(..), decisions)
+            .map(|(Waiting { request, answer, .. }, decision)| {
+                let outcome = outcomes.next();
+                (
+                    answer,
+                    match decision {
+                        Ok(slots) => Ok(Given { claim: Arc::new(slots.granted(request)), outcome }),
+                        Err(why) => Err(Refused { why, request: Some(Box::new(request)) }),
+                    },
+                )
+            })
+            .collect();
+        if let Some(watch) = &self.watch {
+            watch.decided(
+                self.campaign,
+                &mut answered.iter().filter_map(|(_, answer)| match answer {
+                    Ok(given) => Some((given.claim.id, Some(&given.claim))),
+                    Err(refused) => refused.request.as_ref().map(|request| (request.id, None)),
+                }),
+            );
+        }
+        for (waiting, answer) in answered {
+            // A buyer who hung up still has their claim: it is in the intake.
+            let _ = waiting.send(answer);
         }
     }
 
@@ -125,7 +207,7 @@ impl Caller {
             && error.code().is_some_and(|code| NOTHING_DONE.contains(&code))
     }
 
-    pub(super) async fn decide(&self, line: &Line, batch: &[Waiting]) -> Vec<Result<Claim, Undecided>> {
+    async fn ask(&self, line: &Line, batch: &[Waiting]) -> Vec<Decision> {
         let (seen, number) = (line.seen(), CALLS.fetch_add(1, Ordering::Relaxed));
         let refuse = |why: Undecided| batch.iter().map(|_| Err(why.clone())).collect();
         let claims = ClaimArgs::of(batch.iter().map(|waiting| (&waiting.request, waiting.asked)));
@@ -151,8 +233,7 @@ impl Caller {
         }
         let answer = answer.map(|told| {
             let (epoch, version, free, answers) = told?;
-            let requests = batch.iter().map(|waiting| &waiting.request);
-            let decided = read_claims(requests, (epoch, version), &answers)?;
+            let decided = read_decisions(batch.len(), (epoch, version), &answers)?;
             line.saw(epoch, version, free);
             Some(decided)
         });

@@ -2,6 +2,7 @@
 
 use redis::{Cmd, FromRedisValue, Value};
 use tidegate_core::dealer::Dealer;
+use tidegate_core::draw::PrizeNumber;
 use tidegate_core::pool::Door;
 use tidegate_core::{
     Claim, ClaimId, ClaimRequest, IdempotencyKey, Moment, Pass, Rejection, Seed, Shown, Slot, Slots,
@@ -130,25 +131,38 @@ fn terms_of(request: &ClaimRequest, Asked { looked, per_s }: Asked) -> Vec<u8> {
     format!("{quantity} {limit} {per_s} {looked} {shown} {wanted}").into_bytes()
 }
 
-/// What the script says of a batch of claims: of each "prize slots" or a code. What was granted has one version after the
-/// other, up to the last. `None` if it is not about these claims.
-pub(super) fn read_claims<'a>(
-    requests: impl ExactSizeIterator<Item = &'a ClaimRequest>,
+/// What a claim was given.
+pub(super) struct Grant {
+    slots: Slots,
+    prize: Option<PrizeNumber>,
+    epoch: u32,
+    version: u64,
+}
+
+impl Grant {
+    pub(super) fn granted(self, request: ClaimRequest) -> Claim {
+        request.granted(self.slots, self.prize, self.epoch, self.version)
+    }
+}
+
+pub(super) type Decision = Result<Grant, Undecided>;
+
+/// What the script says of a batch of so many claims: of each "prize slots" or a code. What was granted has one version after
+/// the other, up to the last. `None` if it is not about these claims.
+pub(super) fn read_decisions(
+    count: usize,
     (epoch, last): (u64, u64),
     answers: &str,
-) -> Option<Vec<Result<Claim, Undecided>>> {
+) -> Option<Vec<Decision>> {
     let epoch = u32::try_from(epoch).ok()?;
-    let granted = answers.split(';').filter(|answer| answer.contains(' ')).count();
-    let mut version = last.checked_sub(granted as u64)?;
-    let mut decided = Vec::with_capacity(requests.len());
-    let mut answers = answers.split(';');
-    for request in requests {
-        let answer = answers.next()?;
+    let mut decided = Vec::with_capacity(count);
+    let mut version = 0;
+    for answer in answers.split(';') {
         decided.push(match answer.split_once(' ') {
             Some((prize, slots)) => {
                 version += 1;
                 let prize = Some(prize.parse().ok()?).filter(|prize| *prize > 0);
-                Ok(request.clone().granted(Slots::parse(slots)?, prize, epoch, version))
+                Ok(Grant { slots: Slots::parse(slots)?, prize, epoch, version })
             }
             None => Err(match answer {
                 "in_flight" => Undecided::InFlight,
@@ -158,7 +172,9 @@ pub(super) fn read_claims<'a>(
             }),
         });
     }
-    answers.next().is_none().then_some(decided)
+    let before = last.checked_sub(version)?;
+    decided.iter_mut().flatten().for_each(|grant| grant.version += before);
+    (decided.len() == count).then_some(decided)
 }
 
 /// What one shard is built from, in pieces that a script takes in quickly.

@@ -27,12 +27,16 @@ impl Rush {
         Self { taken: AtomicUsize::new(0), unrecorded: AtomicUsize::new(0), most }
     }
 
-    pub fn took(&self) {
-        self.taken.fetch_add(1, Ordering::Relaxed);
+    pub fn took(&self, claims: usize) {
+        self.taken.fetch_add(claims, Ordering::Relaxed);
     }
 
     pub fn waits(&self, unrecorded: usize) {
         self.unrecorded.store(unrecorded, Ordering::Relaxed);
+    }
+
+    pub fn unrecorded(&self) -> usize {
+        self.unrecorded.load(Ordering::Relaxed)
     }
 
     /// Resolves when there is none any more, or when it cannot be waited for.
@@ -42,7 +46,7 @@ impl Rush {
             let before = self.taken.load(Ordering::Relaxed);
             tokio::time::sleep(LOOK_EVERY).await;
             let taken = self.taken.load(Ordering::Relaxed);
-            let full = self.unrecorded.load(Ordering::Relaxed) >= self.most;
+            let full = self.unrecorded() >= self.most;
             if taken.wrapping_sub(before) < MANY || begun.elapsed() > LONGEST || full {
                 return;
             }
