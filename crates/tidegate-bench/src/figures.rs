@@ -52,11 +52,6 @@ pub(crate) fn float(value: u64) -> f64 {
     value as f64
 }
 
-#[expect(clippy::cast_precision_loss, reason = "figures for people, far below 2^52")]
-pub(crate) fn signed(value: i64) -> f64 {
-    value as f64
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -43,16 +43,23 @@ pub(crate) fn open(load: &Load, per_second: f64, in_time: Duration) -> anyhow::R
     let mut heard = started;
     while arrived < load.count || idle.len() < load.connections {
         crowd.wait(&mut events, LOOK)?;
+        // Who arrives while these are served is noticed at the next look: most are turned away, and should cost nothing.
+        let now = Instant::now();
+        let has_come = |arrived: usize| arrived < load.count && due(arrived) <= now;
         for event in &events {
             let at = event.token().0;
             let Some(answer) = crowd.receive(at)? else { continue };
             offered.note(&answer, load.expect, in_time)?;
-            idle.push(at);
-            heard = Instant::now();
+            heard = now;
+            // At once, as in a closed loop: the server does not wait for the others' answers to be read.
+            if has_come(arrived) {
+                crowd.send(at, &load.requests, sent, due(arrived))?;
+                (arrived, sent) = (arrived + 1, sent + 1);
+            } else {
+                idle.push(at);
+            }
         }
-        // Who arrives while these are sent is noticed at the next look: most are turned away, and should cost nothing.
-        let now = Instant::now();
-        while arrived < load.count && due(arrived) <= now {
+        while has_come(arrived) {
             if let Some(at) = idle.pop() {
                 crowd.send(at, &load.requests, sent, due(arrived))?;
                 sent += 1;

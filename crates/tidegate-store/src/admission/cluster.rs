@@ -336,7 +336,9 @@ impl Shared {
     fn settle(&self, outcomes: impl Iterator<Item = (ClaimId, Recorded)>) {
         let pending = &self.books.pending;
         let (known, fresh): (Vec<_>, Vec<_>) = outcomes.partition(|(_, outcome)| *outcome == Recorded::Known);
-        known.into_iter().for_each(|(id, _)| pending.ask_about(id));
+        for (id, _) in known {
+            pending.ask_about(id);
+        }
         pending.settle(fresh.into_iter().map(|(id, outcome)| Outcome { id, rejection: outcome.rejection() }));
     }
 }

@@ -14,7 +14,14 @@ impl<'a> Headers<'a> {
     pub(super) fn get(self, name: &HeaderName) -> Option<&'a str> {
         match self {
             Self::Map(map) => map.get(name)?.to_str().ok(),
-            Self::Read(_) => self.all(name).next()?,
+            Self::Read(read) => plain(read.iter().find(|one| is(one, name))?.value),
+        }
+    }
+
+    pub(super) fn has(self, name: &HeaderName) -> bool {
+        match self {
+            Self::Map(map) => map.contains_key(name),
+            Self::Read(read) => read.iter().any(|one| is(one, name)),
         }
     }
 
@@ -25,15 +32,11 @@ impl<'a> Headers<'a> {
             Self::Read(read) => (None, read),
         };
         let text = |value: &'a HeaderValue| value.to_str().ok();
-        let named = read.iter().filter(|one| one.name.eq_ignore_ascii_case(name.as_str()));
+        let named = read.iter().filter(|one| is(one, name));
         map.into_iter()
             .flat_map(move |map| map.get_all(name))
             .map(text)
             .chain(named.map(|one| plain(one.value)))
-    }
-
-    pub(super) fn has(self, name: &HeaderName) -> bool {
-        self.all(name).next().is_some()
     }
 }
 
@@ -41,6 +44,10 @@ impl<'a> From<&'a HeaderMap> for Headers<'a> {
     fn from(map: &'a HeaderMap) -> Self {
         Self::Map(map)
     }
+}
+
+fn is(header: &httparse::Header<'_>, name: &HeaderName) -> bool {
+    header.name.eq_ignore_ascii_case(name.as_str())
 }
 
 /// What `HeaderValue::to_str` takes for text.

@@ -279,7 +279,11 @@ pub(super) fn bearer<'a>(headers: impl Into<Headers<'a>>) -> Option<&'a str> {
 pub(super) fn idempotency_key<'a>(
     headers: impl Into<Headers<'a>>,
 ) -> Result<Option<IdempotencyKey>, Problem> {
-    let Some(text) = headers.into().all(&IDEMPOTENCY_KEY).next() else { return Ok(None) };
+    let headers = headers.into();
+    let text = headers.get(&IDEMPOTENCY_KEY);
+    if text.is_none() && !headers.has(&IDEMPOTENCY_KEY) {
+        return Ok(None);
+    }
     let text = text.filter(|text| (1..=MAX_IDEMPOTENCY_KEY).contains(&text.len()));
     let text = text.ok_or_else(|| {
         let what = format!("must have 1 to {MAX_IDEMPOTENCY_KEY} printable ASCII characters");

@@ -54,16 +54,20 @@ pub(super) async fn serve(
     patience: Duration,
 ) -> End {
     let (mut closed, closing) = (pin!(app.closed()), app.closing());
+    let is_closing = || closing.has_changed().unwrap_or(true);
     let mut silence = pin!(sleep(patience));
     let mut last = Instant::now();
     let (mut read, mut out) = (Vec::with_capacity(READ_BYTES), Vec::new());
     loop {
         read.clear();
+        // A client that never stops asking must not keep the server from closing.
+        if is_closing() {
+            return End::Gone;
+        }
         tokio::select! {
             biased;
-            // First: a client that never stops asking must not keep the server from closing.
-            () = &mut closed => return End::Gone,
             got = socket.read_buf(&mut read) => if !got.is_ok_and(|bytes| bytes > 0) { return End::Gone },
+            () = &mut closed => return End::Gone,
             // Set anew only when it is over: that is rare, and answers are not.
             () = &mut silence => {
                 if last.elapsed() >= patience {
@@ -75,8 +79,7 @@ pub(super) async fn serve(
         }
         let mut room = [const { MaybeUninit::uninit() }; MOST_HEADERS];
         let Some(asked) = Asked::read(&read, &mut room) else { return End::NotForHere(read.into()) };
-        let is_last = || closing.has_changed().unwrap_or(true);
-        match asked.answer(doors, peer, &mut Out { socket, bytes: &mut out, is_last: &is_last }).await {
+        match asked.answer(doors, peer, &mut Out { socket, bytes: &mut out, is_last: &is_closing }).await {
             Ok(true) => last = Instant::now(),
             Ok(false) => return End::NotForHere(read.into()),
             Err(_) => return End::Gone,

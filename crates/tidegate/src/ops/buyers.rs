@@ -11,7 +11,7 @@ use tidegate_store::ledger::{Actor, Remember};
 use super::{App, Refusal};
 use crate::chance::{self, Secret, digest};
 
-/// Sessions kept at hand: of a large crowd, at some seventy bytes each. The ledger has them all.
+/// Sessions kept at hand: of a large crowd, at some fifty bytes each. The ledger has them all.
 const CACHED_SESSIONS: usize = 1_000_000;
 /// The part of them that is for those used more than once: in a rush most are used for the first time.
 const USED_BEFORE: f64 = 0.25;
@@ -30,16 +30,43 @@ const NOTE_AFTER: Duration = Duration::from_secs(300);
 
 #[derive(Debug)]
 pub(super) struct Sessions {
-    known: Cache<[u8; 16], Known>,
+    known: Cache<Short, Known>,
     started: Instant,
 }
 
-/// A session at hand. Nobody finds two tokens whose digests begin alike for sixteen bytes.
+/// How a token's digest begins: what nobody could guess, whatever number of sessions there is.
+type Short = [u8; 12];
+
+/// A session at hand, in sixteen bytes, since a crowd has many.
 #[derive(Clone, Copy, Debug)]
 struct Known {
-    session: Session,
-    /// When it was looked up, in seconds since the start.
+    user: UserId,
+    /// In seconds since 1970, rounded up.
+    expires_at: u32,
+    /// When it was looked up, in seconds since the start; the highest bit says whether it slides.
     looked: u32,
+}
+
+const SLIDES: u32 = 1 << 31;
+
+impl Known {
+    fn of(session: Session, now: u32) -> Self {
+        let looked = now & !SLIDES | if session.slides { SLIDES } else { 0 };
+        Self { user: session.user, expires_at: seconds_up(session.expires_at), looked }
+    }
+
+    fn looked(self) -> u32 {
+        self.looked & !SLIDES
+    }
+
+    fn session(self) -> Session {
+        let expires_at = Moment::from_millis(i64::from(self.expires_at) * 1000);
+        Session { user: self.user, expires_at, slides: self.looked & SLIDES != 0 }
+    }
+}
+
+fn seconds_up(moment: Moment) -> u32 {
+    u32::try_from(moment.millis().max(0).saturating_add(999) / 1000).unwrap_or(u32::MAX)
 }
 
 impl Default for Sessions {
@@ -60,8 +87,8 @@ impl Default for Sessions {
     }
 }
 
-fn short(token: &Secret) -> [u8; 16] {
-    *token.first_chunk().unwrap_or(&[0; 16])
+fn short(token: &Secret) -> Short {
+    *token.first_chunk().unwrap_or(&[0; 12])
 }
 
 impl Sessions {
@@ -72,21 +99,21 @@ impl Sessions {
     /// The session, unless it was looked up too long ago.
     fn find(&self, token: &Secret, within: Option<Duration>) -> Option<Session> {
         let known = self.known.get(&short(token))?;
-        let is_fresh = |within: Duration| u64::from(self.seconds() - known.looked) < within.as_secs();
-        within.is_none_or(is_fresh).then_some(known.session)
+        let is_fresh =
+            |within: Duration| u64::from(self.seconds().saturating_sub(known.looked())) < within.as_secs();
+        within.is_none_or(is_fresh).then(|| known.session())
     }
 
     /// It was looked up, or made, just now.
     fn note(&self, token: &Secret, session: Session) {
-        self.known.insert(short(token), Known { session, looked: self.seconds() });
+        self.known.insert(short(token), Known::of(session, self.seconds()));
     }
 
     /// It lasts longer, if it is still there: a session that was ended meanwhile stays ended.
     fn extend(&self, token: &Secret, expires_at: Moment) {
         let token = short(token);
         if let Some(known) = self.known.get(&token) {
-            let session = Session { expires_at, ..known.session };
-            let _ = self.known.replace(token, Known { session, ..known }, false);
+            let _ = self.known.replace(token, Known { expires_at: seconds_up(expires_at), ..known }, false);
         }
     }
 
@@ -207,5 +234,24 @@ impl App {
             self.sessions.note(&token, Session { user, expires_at, slides: false });
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_session_at_hand_is_as_it_was_to_the_second_and_small() {
+        assert_eq!(size_of::<Known>(), 16);
+        for slides in [true, false] {
+            let user = UserId::from_raw(u64::MAX >> 1);
+            let session = Session { user, expires_at: Moment::from_millis(1_777_629_600_001), slides };
+            let known = Known::of(session, 86_400);
+            assert_eq!(known.looked(), 86_400);
+            let again = known.session();
+            assert_eq!((again.user, again.slides), (user, slides));
+            assert_eq!(again.expires_at.millis(), 1_777_629_601_000, "never earlier than it ends");
+        }
     }
 }

@@ -86,10 +86,7 @@ impl Pending {
     }
 
     /// What was granted is taken; the rest is forgotten. Gives whether anything was taken.
-    pub(super) fn decided<'a>(
-        &self,
-        claims: &mut dyn Iterator<Item = (ClaimId, Option<&'a Arc<Claim>>)>,
-    ) -> bool {
+    pub(super) fn decided(&self, claims: &mut dyn Iterator<Item = (ClaimId, Option<&Arc<Claim>>)>) -> bool {
         let mut taken = 0;
         let mut waiters = self.waiters.lock();
         for (id, claim) in claims {
@@ -179,5 +176,64 @@ impl Pending {
 
     pub(super) fn is_empty(&self) -> bool {
         self.count() == 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::conformance::{request, user};
+
+    fn ids(numbers: &[u64]) -> std::vec::IntoIter<ClaimId> {
+        numbers.iter().map(|number| ClaimId::from_raw(*number)).collect::<Vec<_>>().into_iter()
+    }
+
+    /// What the gate made of number 1 to 3: the second was refused.
+    fn decide(pending: &Pending) -> bool {
+        let claim =
+            |number| Arc::new(request(number, number, 1, 1).granted([1].into_iter().collect(), None, 1, 1));
+        let (one, three) = (claim(1), claim(3));
+        let decided = [(one.id, Some(&one)), (ClaimId::from_raw(2), None), (three.id, Some(&three))];
+        pending.decided(&mut decided.into_iter())
+    }
+
+    fn outcome(number: u64, rejection: Option<Rejection>) -> Outcome {
+        Outcome { id: ClaimId::from_raw(number), rejection }
+    }
+
+    #[tokio::test]
+    async fn each_hears_what_became_of_theirs_even_before_the_gate_has_answered() {
+        let pending = Pending::new(10, true);
+        let mut outcomes = pending.expect(&mut ids(&[1, 2, 3])).into_iter();
+        pending.settle([outcome(1, None)]);
+        assert!(decide(&pending));
+        assert_eq!(pending.count(), 1, "the first is an order, the second was refused");
+        pending.settle([outcome(3, Some(Rejection::NotReady)), outcome(99, None)]);
+        assert!(pending.is_empty());
+        assert!(matches!(outcomes.next().unwrap().await, Ok(Ok(()))));
+        assert!(outcomes.next().unwrap().await.is_err(), "nothing became of it");
+        assert!(matches!(
+            outcomes.next().unwrap().await,
+            Ok(Err(AppendError::Rejected(Rejection::NotReady)))
+        ));
+    }
+
+    #[test]
+    fn where_nobody_waits_claims_are_counted_and_found_until_they_are_settled() {
+        let pending = Pending::new(3, false);
+        assert!(pending.expect(&mut ids(&[1, 2, 3])).is_empty());
+        assert!(pending.is_full(), "as soon as they are asked for");
+        assert!(pending.of_buyer(user(1)).is_empty(), "it may be refused");
+        decide(&pending);
+        assert_eq!((pending.count(), pending.is_full()), (2, false));
+        assert_eq!(pending.of_buyer(user(1)).len(), 1);
+        assert!(pending.find(user(3), ClaimId::from_raw(3)).is_some());
+        assert!(pending.find(user(1), ClaimId::from_raw(3)).is_none(), "it is somebody else's");
+        assert_eq!(pending.before(crate::conformance::CAMPAIGN, 2).len(), 2, "of an earlier epoch");
+        assert!(pending.overdue().is_empty());
+        pending.ask_about(ClaimId::from_raw(3));
+        assert_eq!(pending.overdue(), [ClaimId::from_raw(3)]);
+        pending.settle([outcome(1, None), outcome(3, None)]);
+        assert!(pending.is_empty() && pending.find(user(3), ClaimId::from_raw(3)).is_none());
     }
 }
