@@ -98,7 +98,8 @@ impl Cluster {
         let pending = Pending::new(options.max_pending, options.waits);
         let books = Arc::new(Books { pending, readers: Readers::default() });
         let gate = RedisGate::new(link, options.prefix.clone(), options.node.clone());
-        let gate = gate.watched_by(books.clone());
+        let watch: Weak<dyn Watch> = Arc::downgrade(&books) as _;
+        let gate = gate.watched_by(watch);
         let gate = Arc::new(if options.batches { gate } else { gate.one_by_one() });
         let (sender, news) = mpsc::unbounded_channel();
         let shared = Arc::new(Shared {

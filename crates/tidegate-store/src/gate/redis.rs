@@ -54,7 +54,8 @@ pub struct RedisGate {
     batches: bool,
     /// Read by every claim, changed by few: readers write nothing that another core has to fetch.
     pools: ArcSwap<HashMap<CampaignId, Arc<PoolLines>>>,
-    watch: Option<Arc<dyn Watch>>,
+    /// Whoever it is has this gate, too.
+    watch: Option<Weak<dyn Watch>>,
 }
 
 /// A look for units: when it began, how many were needed, and what it led to.
@@ -90,8 +91,8 @@ impl RedisGate {
         self
     }
 
-    /// Tells this what it decides.
-    pub(crate) fn watched_by(mut self, watch: Arc<dyn Watch>) -> Self {
+    /// Tells this what it decides, for as long as it is there.
+    pub(crate) fn watched_by(mut self, watch: Weak<dyn Watch>) -> Self {
         self.watch = Some(watch);
         self
     }

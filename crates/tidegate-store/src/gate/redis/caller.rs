@@ -156,7 +156,7 @@ pub(super) struct Caller {
     pub(super) keys: Vec<String>,
     pub(super) node: String,
     pub(super) line: Weak<Line>,
-    pub(super) watch: Option<Arc<dyn Watch>>,
+    pub(super) watch: Option<Weak<dyn Watch>>,
 }
 
 impl Caller {
@@ -170,22 +170,16 @@ impl Caller {
 
     /// Has a batch decided and answers it.
     pub(super) async fn decide(&self, line: &Line, batch: &mut Vec<Waiting>) {
+        let watch = self.watch.as_ref().and_then(Weak::upgrade);
         let ids = &mut batch.iter().map(|waiting| waiting.request.id);
-        let mut outcomes = self.watch.as_ref().map(|watch| watch.expect(ids)).unwrap_or_default().into_iter();
+        let mut outcomes = watch.as_ref().map(|watch| watch.expect(ids)).unwrap_or_default().into_iter();
         let decisions = self.ask(line, batch).await;
-        let answered: Vec<_> = std::iter::zip(batch.drain(..), decisions)
+        let answered: Vec<(_, Answer)> = std::iter::zip(batch.drain(..), decisions)
             .map(|(Waiting { request, answer, .. }, decision)| {
-                let outcome = outcomes.next();
-                (
-                    answer,
-                    match decision {
-                        Ok(slots) => Ok(Given { claim: Arc::new(slots.granted(request)), outcome }),
-                        Err(why) => Err(Refused { why, request: Some(Box::new(request)) }),
-                    },
-                )
+                (answer, answer_to(request, decision, outcomes.next()))
             })
             .collect();
-        if let Some(watch) = &self.watch {
+        if let Some(watch) = watch {
             watch.decided(
                 self.campaign,
                 &mut answered.iter().filter_map(|(_, answer)| match answer {
@@ -248,5 +242,12 @@ impl Caller {
                 refuse(Undecided::Unknown(error.to_string()))
             }
         }
+    }
+}
+
+fn answer_to(request: ClaimRequest, decision: Decision, outcome: Option<Outcome>) -> Answer {
+    match decision {
+        Ok(grant) => Ok(Given { claim: Arc::new(grant.granted(request)), outcome }),
+        Err(why) => Err(Refused { why, request: Some(Box::new(request)) }),
     }
 }
