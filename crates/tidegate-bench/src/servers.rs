@@ -133,9 +133,12 @@ impl Servers {
         }
     }
 
-    /// Waits until the server does nothing more.
+    /// Waits until the server does nothing more, and until what any of them wrote is on disk: one that syncs would have to wait for
+    /// the others' files, too.
     pub(crate) fn quiet(&mut self, at: At) -> anyhow::Result<()> {
-        quiet(|| self.cpu(at).map(|(own, behind)| own + behind))
+        quiet(|| self.cpu(at).map(|(own, behind)| own + behind))?;
+        rustix::fs::sync();
+        Ok(())
     }
 }
 
