@@ -12,6 +12,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Args, Parser, Subcommand};
+use tokio::runtime::Runtime;
 
 use crate::config::{Config, ConfigError, Sources, load};
 use crate::rehearse;
@@ -95,11 +96,14 @@ pub enum Verdict {
     No,
 }
 
+/// How often a worker lets others run before it sleeps.
+const YIELDS: usize = 2;
+
 /// Runs the program.
 pub fn main() -> ExitCode {
     let cli = Cli::parse();
     let command = cli.command.unwrap_or(Command::Serve(cli.serve));
-    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
+    let runtime = match runtime() {
         Ok(runtime) => runtime,
         Err(error) => return failed(&error.into()),
     };
@@ -120,6 +124,15 @@ pub fn main() -> ExitCode {
         Ok(Verdict::No) => ExitCode::from(1),
         Err(error) => failed(&error),
     }
+}
+
+/// Workers that let others run before they sleep: what those send meanwhile is found without falling asleep and being woken,
+/// which costs a rush more than it saves. An idle server does not notice it. On two cores 14 % more orders, and more than that on
+/// a node of a cluster (`tidegate-bench --only embedded`, in turns: 75,700 a second without, 83,700 with one, 86,200 with two).
+fn runtime() -> std::io::Result<Runtime> {
+    let mut builder = tokio::runtime::Builder::new_multi_thread();
+    builder.on_thread_park(|| (0..YIELDS).for_each(|_| std::thread::yield_now()));
+    builder.enable_all().build()
 }
 
 fn failed(error: &anyhow::Error) -> ExitCode {

@@ -60,13 +60,14 @@ impl Turn {
         if self.newcomers.len() >= MOST_NEWCOMERS / 2 {
             self.earlier = std::mem::take(&mut self.newcomers);
         }
+        // Nobody is in both: whoever is found in one is not sought in the other.
+        self.earlier.remove(&user);
         self.newcomers.insert(user);
     }
 
     /// Whether the buyer, who is about to claim, has never done so.
     pub(super) fn is_first_of(&mut self, user: UserId) -> bool {
-        // From both: who was met twice may be in both.
-        self.newcomers.remove(&user) | self.earlier.remove(&user)
+        self.newcomers.remove(&user) || self.earlier.remove(&user)
     }
 }
 
