@@ -1,4 +1,4 @@
-//! Orders from people who do not wait for each other: as many as the server can take, and three times as many.
+//! Orders from people who do not wait for each other: three times as many as the server can take.
 //!
 //! What counts is how many still get theirs within a second: a server that works on requests whose buyers have given up
 //! would do worse the more of them there are.

@@ -42,7 +42,7 @@ pub(crate) struct Candidate {
     pub(crate) connections: usize,
     pub(crate) count: usize,
     pub(crate) expect: u16,
-    /// How many times what `EMBEDDED` took in the same round arrives, whether or not earlier arrivals were answered; `None`
+    /// How many times what `CAPACITY` took in the same round arrives, whether or not earlier arrivals were answered; `None`
     /// where a connection asks as soon as it is answered.
     pub(crate) offered: Option<f64>,
 }
@@ -58,14 +58,8 @@ const fn candidate(
     Candidate { name, at, ask, connections, count, expect, offered: None }
 }
 
-/// Orders that arrive on their own, `times` as many as the server takes: over twice as many connections as elsewhere, so that
-/// more wait at the server than it is used to.
-const fn arriving(name: &'static str, times: f64, count: usize) -> Candidate {
-    Candidate { offered: Some(times), ..candidate(name, At::Embedded, Ask::Order, 512, count, 201) }
-}
-
-/// What tells how much the server takes.
-pub(crate) const EMBEDDED: &str = "embedded";
+/// What tells how much the server takes: what `embedded` does, once more, right before more than that arrives.
+pub(crate) const CAPACITY: &str = "capacity";
 
 /// In the order of a round; those that are compared are neighbours.
 pub(crate) const CANDIDATES: [Candidate; 16] = [
@@ -74,7 +68,7 @@ pub(crate) const CANDIDATES: [Candidate; 16] = [
     candidate("pass", At::Embedded, Ask::Pass, 256, 60_000, 201),
     candidate("refusal", At::Embedded, Ask::SoldOut, 256, 100_000, 409),
     candidate("ceiling", At::Embedded, Ask::Health, 256, 180_000, 200),
-    candidate(EMBEDDED, At::Embedded, Ask::Order, 256, 100_000, 201),
+    candidate("embedded", At::Embedded, Ask::Order, 256, 100_000, 201),
     candidate("classic", At::Classic, Ask::Order, 256, 100_000, 201),
     candidate("cluster_202", At::Cluster202, Ask::Order, 256, 40_000, 202),
     candidate("cluster_202_one_by_one", At::OneByOne, Ask::Order, 256, 40_000, 202),
@@ -83,6 +77,7 @@ pub(crate) const CANDIDATES: [Candidate; 16] = [
     candidate("classic_64", At::Classic, Ask::Order, 64, 100_000, 201),
     candidate("embedded_64", At::Embedded, Ask::Order, 64, 100_000, 201),
     candidate("draw", At::Embedded, Ask::Play, 256, 60_000, 201),
-    arriving("arriving", 1.0, 150_000),
-    arriving("overload", 3.0, 400_000),
+    candidate(CAPACITY, At::Embedded, Ask::Order, 256, 100_000, 201),
+    // Over twice as many connections, so that more wait at the server than it is used to.
+    Candidate { offered: Some(3.0), ..candidate("overload", At::Embedded, Ask::Order, 512, 400_000, 201) },
 ];

@@ -9,7 +9,7 @@ use anyhow::{Context, bail};
 use crate::figures::{Run, float};
 use crate::generator::{Load, Told, closed};
 use crate::overload;
-use crate::plan::{Candidate, EMBEDDED};
+use crate::plan::{CAPACITY, Candidate};
 use crate::servers::Servers;
 
 /// Between two runs.
@@ -33,13 +33,13 @@ pub(crate) fn run(servers: &mut Servers, candidates: &[Candidate], rounds: usize
         if round % 2 == 1 {
             order.reverse();
         }
-        // Last, since they are offered so many times what another took.
-        order.sort_by_key(|candidate| candidate.offered.is_some());
+        // Last, since they are offered so many times what another took, which is measured right before them.
+        order.sort_by_key(|candidate| (candidate.offered.is_some(), candidate.name == CAPACITY));
         for candidate in order {
-            let capacity = runs.get(EMBEDDED).and_then(|taken| taken.last()).map(|run| run.rate);
+            let capacity = runs.get(CAPACITY).and_then(|taken| taken.last()).map(|run| run.rate);
             let run = match (candidate.offered, capacity) {
                 (Some(times), Some(capacity)) => overload::measure(servers, candidate, times * capacity)?,
-                (Some(_), None) => bail!("{} needs {EMBEDDED}, to know how much is much", candidate.name),
+                (Some(_), None) => bail!("{} needs {CAPACITY}, to know how much is much", candidate.name),
                 (None, _) => measure(servers, candidate)?,
             };
             eprintln!("round {} {:<22} {:>9.0}/s", round + 1, candidate.name, run.rate);

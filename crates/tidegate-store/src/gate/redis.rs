@@ -27,7 +27,7 @@ use tidegate_core::{
 use tokio::sync::mpsc;
 
 pub use self::caller::{Asked, Undecided};
-use self::caller::{Caller, Line};
+use self::caller::{Caller, Line, Sight};
 pub(crate) use self::caller::{Given, Outcome, Refused, Watch};
 use self::encoding::{SeedParts, arg, door_word, entry_args, read_pass, shard_of};
 use self::script::{KEYS, SCRIPT, call};
@@ -69,7 +69,7 @@ struct Look {
 /// The ways to one pool's shards.
 #[derive(Debug)]
 struct PoolLines {
-    shards: Vec<Arc<Line>>,
+    shards: Vec<Line>,
     /// Every shard was seen empty, with nothing on its way.
     sold_out: Arc<AtomicBool>,
     /// One transfer at a time; when the last look for units began, and what it led to. Whoever asked before that look
@@ -119,7 +119,7 @@ impl RedisGate {
         if lines.sold_out.load(Ordering::Acquire) {
             return Some(0);
         }
-        let left = lines.shards.iter().map(|line| line.free.load(Ordering::Acquire));
+        let left = lines.shards.iter().map(|line| line.sight.free.load(Ordering::Acquire));
         Some(left.fold(0, u32::saturating_add).max(1))
     }
 
@@ -156,14 +156,14 @@ impl RedisGate {
         Ok(())
     }
 
-    fn caller(&self, campaign: CampaignId, shard: usize, line: Weak<Line>) -> Caller {
+    fn caller(&self, campaign: CampaignId, shard: usize, sight: Arc<Sight>) -> Caller {
         Caller {
             link: self.link.clone(),
             script: self.script.clone(),
             campaign,
             keys: self.keys(campaign, shard),
             node: self.node.clone(),
-            line,
+            sight,
             watch: self.watch.clone(),
         }
     }
@@ -172,14 +172,13 @@ impl RedisGate {
         let sold_out = Arc::new(AtomicBool::new(false));
         let line = |shard| {
             let (waiting, queue) = mpsc::channel(MAX_WAITING);
-            let line = Arc::new(Line {
-                waiting,
+            let sight = Arc::new(Sight {
                 seen: Mutex::new((0, 0)),
                 free: AtomicU32::new(0),
                 sold_out: (shards == 1).then(|| sold_out.clone()),
             });
-            tokio::spawn(self.caller(campaign, shard, Arc::downgrade(&line)).run(queue));
-            line
+            tokio::spawn(self.caller(campaign, shard, sight.clone()).run(queue));
+            Line { waiting, sight }
         };
         Arc::new(PoolLines {
             shards: (0..shards).map(line).collect(),
@@ -232,7 +231,7 @@ impl Gate for RedisGate {
         }
         let lines = self.make_lines(campaign, shards);
         for line in &lines.shards {
-            *line.seen.lock() = (seed.epoch.into(), 0);
+            *line.sight.seen.lock() = (seed.epoch.into(), 0);
         }
         self.change_pools(|pools| {
             pools.insert(campaign, lines.clone());

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::future::join_all;
+use futures_util::future::{join_all, poll_immediate};
 use tidegate_core::{Claim, ClaimRequest, IdempotencyKey, Rejection};
 use tidegate_store::conformance::gate::seed;
 use tidegate_store::conformance::{CAMPAIGN, request, user};
@@ -52,6 +52,16 @@ pub(crate) fn reader(gate: &Arc<RedisGate>, consumer: &str, dead_after: Duration
         rush: None,
     };
     StreamIntake::new(gate.clone(), options, 0)
+}
+
+#[tokio::test]
+async fn whoever_waits_while_the_ways_to_a_pool_are_forgotten_is_decided_all_the_same() {
+    let server = servers::Redis::start(&[]);
+    let gate = gate(&server, 3).await;
+    let mut asking = join_all((1..=4).map(|number| gate.decide(request(number, number, 1, 1), ONCE)));
+    assert!(poll_immediate(&mut asking).await.is_none(), "they wait");
+    gate.forget(CAMPAIGN);
+    assert_eq!(told(&asking.await), ["1@1", "2@2", "3@3", "sold_out"]);
 }
 
 fn ids(claims: &[Arc<Claim>]) -> Vec<u64> {

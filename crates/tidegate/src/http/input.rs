@@ -72,7 +72,8 @@ pub(super) async fn json<T: DeserializeOwned>(
             check_body(headers, bounds)?;
             parse(bytes)
         }
-        Sent::Coming(body) => parse(&read_body(headers, body, bounds).await?),
+        // Boxed: what came whole would carry the room this needs about with it.
+        Sent::Coming(body) => parse(&Box::pin(read_body(headers, body, bounds)).await?),
     }
 }
 

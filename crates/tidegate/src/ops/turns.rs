@@ -6,7 +6,6 @@
 //! on. What always holds: a newcomer has nothing in the intake and nothing in the ledger. They are put in inside their turn,
 //! or before anybody has their token, and are taken out inside their turn before they claim; whoever is not in is looked up.
 
-use hashbrown::HashSet;
 use tidegate_core::UserId;
 use tokio::sync::{Mutex, MutexGuard};
 
@@ -14,18 +13,18 @@ use super::{App, Refusal};
 
 /// Buyers share this many.
 const TURNS: usize = 256;
-/// Newcomers that one remembers: a million in all. More make it forget those who came first: somebody who has looked and left
-/// is less likely to order than who comes now.
-const MOST_NEWCOMERS: usize = 4096;
+/// Newcomers are sought in few places that are next to each other. All turns together have two million: room for a crowd of a
+/// million, in 16 MiB, of which a small crowd touches little.
+const LINES: usize = 1024;
+const PLACES: usize = 8;
 
 #[derive(Debug)]
 pub(super) struct Turns(Vec<Mutex<Turn>>);
 
 #[derive(Debug, Default)]
 pub(super) struct Turn {
-    newcomers: HashSet<UserId>,
-    /// Those who came before them.
-    earlier: HashSet<UserId>,
+    /// None until there is one. The first of all ids is nobody's: a free place.
+    newcomers: Box<[[u64; PLACES]]>,
 }
 
 impl Default for Turns {
@@ -36,10 +35,7 @@ impl Default for Turns {
 
 impl Turns {
     async fn of(&self, user: UserId) -> MutexGuard<'_, Turn> {
-        // Mixed: ids that are made one in a millisecond end alike.
-        let mixed = user.raw().wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
-        let at = usize::try_from(mixed % TURNS as u64).unwrap_or(0);
-        self.0[at].lock().await
+        self.0[mixed(user) % TURNS].lock().await
     }
 
     /// After this every claim that was being decided in a turn is in the intake.
@@ -55,19 +51,34 @@ impl Turns {
     }
 }
 
+/// Ids that are made one in a millisecond end alike.
+fn mixed(user: UserId) -> usize {
+    usize::try_from(user.raw().wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32).unwrap_or(0)
+}
+
 impl Turn {
+    /// Where there is no place, the oldest account makes room: whoever has looked and left is less likely to order than who
+    /// comes now.
     fn welcome(&mut self, user: UserId) {
-        if self.newcomers.len() >= MOST_NEWCOMERS / 2 {
-            self.earlier = std::mem::take(&mut self.newcomers);
+        if self.newcomers.is_empty() {
+            self.newcomers = vec![[0; PLACES]; LINES].into();
         }
-        // Nobody is in both: whoever is found in one is not sought in the other.
-        self.earlier.remove(&user);
-        self.newcomers.insert(user);
+        if let Some(line) = self.line(user)
+            && !line.contains(&user.raw())
+            && let Some(oldest) = line.iter_mut().min()
+        {
+            *oldest = user.raw();
+        }
     }
 
     /// Whether the buyer, who is about to claim, has never done so.
     pub(super) fn is_first_of(&mut self, user: UserId) -> bool {
-        self.newcomers.remove(&user) || self.earlier.remove(&user)
+        let place = self.line(user).and_then(|line| line.iter_mut().find(|one| **one == user.raw()));
+        place.is_some_and(|place| std::mem::take(place) > 0)
+    }
+
+    fn line(&mut self, user: UserId) -> Option<&mut [u64; PLACES]> {
+        self.newcomers.get_mut(mixed(user) / TURNS % LINES)
     }
 }
 
@@ -93,16 +104,29 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_newcomer_is_one_once_and_whoever_came_long_ago_is_forgotten() {
+    fn a_newcomer_is_one_once_and_the_oldest_makes_room() {
         let (mut turn, user) = (Turn::default(), UserId::from_raw);
-        let most = MOST_NEWCOMERS as u64;
-        (0..most).for_each(|number| turn.welcome(user(number)));
-        assert!(turn.is_first_of(user(0)) && !turn.is_first_of(user(0)), "all of them are known, once");
-        (most..2 * most).for_each(|number| turn.welcome(user(number)));
+        assert!(!turn.is_first_of(user(1)));
+        let line = |number: &u64| mixed(user(*number)) / TURNS % LINES;
+        let together: Vec<u64> = (1..).filter(|number| line(number) == line(&1)).take(PLACES + 1).collect();
+        together.iter().for_each(|number| turn.welcome(user(*number)));
+        turn.welcome(user(together[PLACES]));
         assert!(!turn.is_first_of(user(1)), "it is looked up instead");
-        assert!(turn.is_first_of(user(2 * most - 1)) && turn.is_first_of(user(most + most / 2)));
-        assert!(turn.newcomers.len() + turn.earlier.len() <= MOST_NEWCOMERS);
-        turn.welcome(user(most + 1));
-        assert!(turn.is_first_of(user(most + 1)) && !turn.is_first_of(user(most + 1)), "also if met twice");
+        for number in &together[1..] {
+            assert!(
+                turn.is_first_of(user(*number)) && !turn.is_first_of(user(*number)),
+                "once, also if met twice"
+            );
+        }
+    }
+
+    #[test]
+    fn a_crowd_of_a_million_fits() {
+        let mut turns: Vec<Turn> = (0..TURNS).map(|_| Turn::default()).collect();
+        // As they are made: a few in every millisecond.
+        let ids = || (0..1_000_000_u64).map(|number| UserId::from_raw((number / 7) << 20 | (number % 7) + 1));
+        ids().for_each(|user| turns[mixed(user) % TURNS].welcome(user));
+        let known = ids().filter(|user| turns[mixed(*user) % TURNS].is_first_of(*user)).count();
+        assert!(known > 950_000, "{known}");
     }
 }

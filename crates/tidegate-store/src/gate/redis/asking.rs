@@ -1,8 +1,6 @@
 //! How a claim is asked for: at its buyer's shard, with whatever else waits there; and once more where units had to be brought
 //! to that shard.
 
-use std::sync::Weak;
-
 use tidegate_core::{CampaignId, Claim, ClaimRequest, Rejection};
 use tokio::sync::oneshot;
 
@@ -65,12 +63,9 @@ impl RedisGate {
             line.send(request, asked)
         } else {
             let (answer, decided) = oneshot::channel();
-            let caller = self.caller(request.campaign, shard, Weak::new());
-            let line = line.clone();
+            let caller = self.caller(request.campaign, shard, line.sight.clone());
             // By itself: whoever asks may hang up.
-            tokio::spawn(
-                async move { caller.decide(&line, &mut vec![Waiting { request, asked, answer }]).await },
-            );
+            tokio::spawn(async move { caller.decide(&mut vec![Waiting { request, asked, answer }]).await });
             decided
         };
         answer.await.unwrap_or(Err(Rejection::NotReady.into()))

@@ -36,11 +36,17 @@ const NOTHING_DONE: &[&str] = &[
     "BUSY",
 ];
 
-/// The way to one shard: what waits for it, and what this node has seen of it.
+/// The way to one shard. Once it is gone nothing more waits for its caller, who still decides what did.
 #[derive(Debug)]
 pub(super) struct Line {
     pub(super) waiting: mpsc::Sender<Waiting>,
-    /// The last epoch and version that were seen of it.
+    pub(super) sight: Arc<Sight>,
+}
+
+/// What this node has seen of a shard.
+#[derive(Debug)]
+pub(super) struct Sight {
+    /// The last epoch and version.
     pub(super) seen: Mutex<(u64, u64)>,
     /// Units it had when it was last heard of, those on their way to another shard included.
     pub(super) free: AtomicU32,
@@ -59,7 +65,9 @@ impl Line {
         }
         decided
     }
+}
 
+impl Sight {
     /// The last epoch and version that were seen of the shard.
     pub(super) fn seen(&self) -> (u64, u64) {
         *self.seen.lock()
@@ -155,7 +163,7 @@ pub(super) struct Caller {
     pub(super) campaign: CampaignId,
     pub(super) keys: Vec<String>,
     pub(super) node: String,
-    pub(super) line: Weak<Line>,
+    pub(super) sight: Arc<Sight>,
     pub(super) watch: Option<Weak<dyn Watch>>,
 }
 
@@ -163,17 +171,16 @@ impl Caller {
     pub(super) async fn run(self, mut queue: mpsc::Receiver<Waiting>) {
         let mut batch = Vec::with_capacity(MAX_BATCH);
         while queue.recv_many(&mut batch, MAX_BATCH).await > 0 {
-            let Some(line) = self.line.upgrade() else { return };
-            self.decide(&line, &mut batch).await;
+            self.decide(&mut batch).await;
         }
     }
 
     /// Has a batch decided and answers it.
-    pub(super) async fn decide(&self, line: &Line, batch: &mut Vec<Waiting>) {
+    pub(super) async fn decide(&self, batch: &mut Vec<Waiting>) {
         let watch = self.watch.as_ref().and_then(Weak::upgrade);
         let ids = &mut batch.iter().map(|waiting| waiting.request.id);
         let mut outcomes = watch.as_ref().map(|watch| watch.expect(ids)).unwrap_or_default().into_iter();
-        let decisions = self.ask(line, batch).await;
+        let decisions = self.ask(batch).await;
         let answered: Vec<(_, Answer)> = std::iter::zip(batch.drain(..), decisions)
             .map(|(Waiting { request, answer, .. }, decision)| {
                 (answer, answer_to(request, decision, outcomes.next()))
@@ -201,8 +208,8 @@ impl Caller {
             && error.code().is_some_and(|code| NOTHING_DONE.contains(&code))
     }
 
-    async fn ask(&self, line: &Line, batch: &[Waiting]) -> Vec<Decision> {
-        let (seen, number) = (line.seen(), CALLS.fetch_add(1, Ordering::Relaxed));
+    async fn ask(&self, batch: &[Waiting]) -> Vec<Decision> {
+        let (seen, number) = (self.sight.seen(), CALLS.fetch_add(1, Ordering::Relaxed));
         let refuse = |why: Undecided| batch.iter().map(|_| Err(why.clone())).collect();
         let claims = ClaimArgs::of(batch.iter().map(|waiting| (&waiting.request, waiting.asked)));
         let ask = async |again: bool| {
@@ -228,7 +235,7 @@ impl Caller {
         let answer = answer.map(|told| {
             let (epoch, version, free, answers) = told?;
             let decided = read_decisions(batch.len(), (epoch, version), &answers)?;
-            line.saw(epoch, version, free);
+            self.sight.saw(epoch, version, free);
             Some(decided)
         });
         match answer {

@@ -26,7 +26,7 @@ impl PoolLines {
     /// Takes note of what was seen.
     fn remember(&self, all: &[ShardFigures]) {
         for (line, shard) in self.shards.iter().zip(all) {
-            line.saw(shard.pool.epoch.into(), shard.pool.version, shard.pool.free + shard.pool.moving);
+            line.sight.saw(shard.pool.epoch.into(), shard.pool.version, shard.pool.free + shard.pool.moving);
         }
         if all.iter().any(|shard| shard.pool.free + shard.pool.moving > 0) {
             self.sold_out.store(false, Ordering::Release);
@@ -42,7 +42,7 @@ impl RedisGate {
         lines: &PoolLines,
         shard: usize,
     ) -> Result<Option<ShardFigures>, GateError> {
-        let seen = lines.shards[shard].seen();
+        let seen = lines.shards[shard].sight.seen();
         let answer: Option<Answer> = self.call(campaign, shard, &[arg("figures")]).await?;
         let figures =
             answer.map(|(epoch, version, free, applied, leaving, queued, moving, door)| ShardFigures {
