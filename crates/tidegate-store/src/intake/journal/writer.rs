@@ -14,7 +14,7 @@ use super::{Shared, Written, frame};
 /// Claims in one batch.
 const MAX_BATCH: usize = 4096;
 /// How long a batch waits for more, for each claim of the one before and at most, and how often it looks.
-const GATHERING_PER_CLAIM: Duration = Duration::from_micros(10);
+const GATHERING_PER_CLAIM: Duration = Duration::from_micros(5);
 const LONGEST_GATHERING: Duration = Duration::from_millis(1);
 const GATHERING_STEP: Duration = Duration::from_micros(100);
 /// How often a journal without room tries again.
