@@ -109,8 +109,9 @@ mod tests {
         assert!(!turn.is_first_of(user(1)));
         let line = |number: &u64| mixed(user(*number)) / TURNS % LINES;
         let together: Vec<u64> = (1..).filter(|number| line(number) == line(&1)).take(PLACES + 1).collect();
-        together.iter().for_each(|number| turn.welcome(user(*number)));
-        turn.welcome(user(together[PLACES]));
+        for number in together.iter().chain(together.last()) {
+            turn.welcome(user(*number));
+        }
         assert!(!turn.is_first_of(user(1)), "it is looked up instead");
         for number in &together[1..] {
             assert!(
@@ -124,8 +125,10 @@ mod tests {
     fn a_crowd_of_a_million_fits() {
         let mut turns: Vec<Turn> = (0..TURNS).map(|_| Turn::default()).collect();
         // As they are made: a few in every millisecond.
-        let ids = || (0..1_000_000_u64).map(|number| UserId::from_raw((number / 7) << 20 | (number % 7) + 1));
-        ids().for_each(|user| turns[mixed(user) % TURNS].welcome(user));
+        let ids = || (0..1_000_000_u64).map(|number| UserId::from_raw(((number / 7) << 20) + number % 7 + 1));
+        for user in ids() {
+            turns[mixed(user) % TURNS].welcome(user);
+        }
         let known = ids().filter(|user| turns[mixed(*user) % TURNS].is_first_of(*user)).count();
         assert!(known > 950_000, "{known}");
     }
