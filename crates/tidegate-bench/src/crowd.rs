@@ -17,6 +17,8 @@ use crate::requests::Requests;
 /// Larger than any answer; one is enough, since most answers come whole.
 const BUFFER: usize = 64 * 1024;
 const EVENTS: usize = 1024;
+/// Before the first request: the server has taken all connections by then, and has nothing else to do.
+const REST: Duration = Duration::from_millis(200);
 
 struct Connection {
     stream: TcpStream,
@@ -53,6 +55,7 @@ impl Crowd {
             let since = Instant::now();
             connections.push(Connection { stream, request: Vec::new(), part: Vec::new(), since });
         }
+        std::thread::sleep(REST);
         Ok(Self { poll, connections, buffer: vec![0; BUFFER] })
     }
 

@@ -42,8 +42,12 @@ pub(crate) fn median(values: &[f64]) -> Option<f64> {
     Some(if sorted.len() % 2 == 1 { upper } else { f64::midpoint(sorted[middle - 1], upper) })
 }
 
-/// The median of what `over` is compared with `under`, round by round; `None` if there is no round with both.
+/// The median of what `over` is compared with `under`, round by round; of medians where they were not measured in the same
+/// rounds. `None` of nothing.
 pub(crate) fn ratio(over: &[f64], under: &[f64]) -> Option<f64> {
+    if over.len() != under.len() {
+        return Some(median(over)? / median(under)?);
+    }
     median(&over.iter().zip(under).map(|(over, under)| over / under).collect::<Vec<_>>())
 }
 
@@ -73,7 +77,9 @@ mod tests {
         // The machine was half as fast in the second round; the ratio does not notice.
         is(ratio(&[20.0, 10.0, 20.0], &[10.0, 5.0, 10.0]), 2.0);
         is(ratio(&[20.0, 9.0, 30.0], &[10.0, 9.0, 10.0]), 2.0);
+        is(ratio(&[20.0], &[10.0, 5.0, 10.0]), 2.0);
         assert_eq!(ratio(&[], &[1.0]), None);
+        assert_eq!(ratio(&[], &[]), None);
     }
 
     #[test]

@@ -23,6 +23,8 @@ const COUNT: usize = 50_000;
 const RESTARTS: usize = 3;
 /// Orders just before a crash.
 const BEFORE_CRASH: usize = 20_000;
+/// Processor time does not change as much as rates do.
+const ROUNDS: usize = 5;
 
 /// A ledger with a past, and the server on it.
 struct Ledger {
@@ -32,10 +34,10 @@ struct Ledger {
 }
 
 /// `growth` and `restart_s`.
-pub(crate) fn measure(server: &Path, rounds: usize) -> anyhow::Result<Vec<(&'static str, f64)>> {
+pub(crate) fn measure(server: &Path) -> anyhow::Result<Vec<(&'static str, f64)>> {
     let mut short = Ledger::new(server, SHORT)?;
     let mut long = Ledger::new(server, LONG)?;
-    let growth = growth(&mut short, &mut long, rounds)?;
+    let growth = growth(&mut short, &mut long)?;
     drop(short);
     let mut restarts = Vec::new();
     for _ in 0..RESTARTS {
@@ -47,10 +49,10 @@ pub(crate) fn measure(server: &Path, rounds: usize) -> anyhow::Result<Vec<(&'sta
 }
 
 /// How much more processor time an order takes with a long history, until it is recorded.
-fn growth(short: &mut Ledger, long: &mut Ledger, rounds: usize) -> anyhow::Result<f64> {
+fn growth(short: &mut Ledger, long: &mut Ledger) -> anyhow::Result<f64> {
     let (mut with_short, mut with_long) = (Vec::new(), Vec::new());
     // The first is made to warm up.
-    for round in 0..=rounds {
+    for round in 0..=ROUNDS {
         let (few, many) = if round % 2 == 0 {
             let few = short.cost()?;
             (few, long.cost()?)

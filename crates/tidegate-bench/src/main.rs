@@ -32,7 +32,7 @@ use std::process::ExitCode;
 use anyhow::{Context, bail, ensure};
 use clap::{Args, Parser, Subcommand};
 
-use self::plan::{CANDIDATES, Candidate};
+use self::plan::{Candidate, SITTINGS};
 use self::report::Report;
 use self::servers::Servers;
 
@@ -53,7 +53,7 @@ struct Cli {
 #[derive(Debug, Args)]
 struct MeasureArgs {
     /// How often every candidate is measured.
-    #[arg(long, default_value_t = 5)]
+    #[arg(long, default_value_t = 11)]
     rounds: usize,
     /// Only these, with commas.
     #[arg(long, value_delimiter = ',')]
@@ -111,12 +111,14 @@ fn measure(args: &MeasureArgs) -> anyhow::Result<bool> {
     let program = program.canonicalize()?;
     process::allow_many_connections()?;
     let mut report = Report { rounds: args.rounds, ..Report::default() };
-    report.runs = rounds::run(&mut Servers::new(program.clone()), &wanted.candidates, args.rounds)?;
+    for candidates in &wanted.sittings {
+        report.runs.extend(rounds::run(&mut Servers::new(program.clone()), candidates, args.rounds)?);
+    }
     if wanted.memory {
         report.figures.push(("bytes_per_buyer", memory::measure(&program)?));
     }
     if wanted.history {
-        report.figures.extend(history::measure(&program, args.rounds)?);
+        report.figures.extend(history::measure(&program)?);
     }
     if wanted.instructions {
         report.instructions = instructions::measure(&program)?;
@@ -129,7 +131,7 @@ fn measure(args: &MeasureArgs) -> anyhow::Result<bool> {
 
 /// What is to be measured.
 struct Wanted {
-    candidates: Vec<Candidate>,
+    sittings: Vec<Vec<Candidate>>,
     memory: bool,
     history: bool,
     instructions: bool,
@@ -141,13 +143,14 @@ const OTHERS: [&str; 3] = ["memory", "history", "instructions"];
 impl Wanted {
     /// Everything, if nothing is named.
     fn of(only: &[String]) -> anyhow::Result<Self> {
-        let known: Vec<&str> = CANDIDATES.iter().map(|candidate| candidate.name).chain(OTHERS).collect();
+        let candidates = SITTINGS.iter().copied().flatten().map(|candidate| candidate.name);
+        let known: Vec<&str> = candidates.chain(OTHERS).collect();
         if let Some(unknown) = only.iter().find(|name| !known.contains(&name.as_str())) {
             bail!("{unknown} cannot be measured; there are {}", known.join(", "));
         }
         let wants = |name: &str| only.is_empty() || only.iter().any(|wanted| wanted == name);
-        let candidates = CANDIDATES.iter().copied().filter(|candidate| wants(candidate.name)).collect();
+        let wanted = |sitting: &[Candidate]| sitting.iter().filter(|one| wants(one.name)).copied().collect();
         let [memory, history, instructions] = OTHERS.map(wants);
-        Ok(Self { candidates, memory, history, instructions })
+        Ok(Self { sittings: SITTINGS.map(wanted).into(), memory, history, instructions })
     }
 }

@@ -10,22 +10,28 @@ use anyhow::Context;
 use crate::figures::{Run, float};
 use crate::generator::Load;
 use crate::open_loop::open;
-use crate::plan::Candidate;
+use crate::plan::{CAPACITY, Candidate};
+use crate::rounds::closed_loop;
 use crate::servers::Servers;
 
-/// In a round.
-const MOST_SERVED: usize = 200_000;
 const IN_TIME: Duration = Duration::from_secs(1);
 
-/// One round of a candidate that is offered so many a second.
-pub(crate) fn measure(servers: &mut Servers, candidate: &Candidate, per_second: f64) -> anyhow::Result<Run> {
-    measured(servers, candidate, per_second).with_context(|| format!("measuring {}", candidate.name))
+/// One round: what the server takes, and the candidate, which is offered so many times that; all that was found, by name.
+pub(crate) fn measure(
+    servers: &mut Servers,
+    candidate: &Candidate,
+    times: f64,
+) -> anyhow::Result<Vec<(&'static str, Run)>> {
+    let capacity = closed_loop(servers, &CAPACITY)?;
+    let offered = measured(servers, candidate, times * capacity.rate);
+    let offered = offered.with_context(|| format!("measuring {}", candidate.name))?;
+    Ok(vec![(CAPACITY.name, capacity), (candidate.name, offered)])
 }
 
 fn measured(servers: &mut Servers, candidate: &Candidate, per_second: f64) -> anyhow::Result<Run> {
     let &Candidate { name, at, ask, connections, count, expect, .. } = candidate;
-    // More than can be served; who comes after them is one of them again, and refused.
-    let requests = servers.requests(at, ask, count.min(MOST_SERVED) + connections)?;
+    // A third of them can be served. Should it be more than half, they are the same buyers again, and refused.
+    let requests = servers.requests(at, ask, count / 2 + connections)?;
     let load = Load { to: servers.address(at)?, connections, requests, count, expect };
     servers.quiet(at)?;
     let (cpu, _) = servers.cpu(at)?;

@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 use crate::clock::from_now;
 use crate::figures::{Run, Spread, median};
 use crate::machine;
-use crate::plan::CANDIDATES;
+use crate::plan::{CAPACITY, SITTINGS};
 use crate::rounds::Runs;
 use crate::verdict::{bound_of, ratios};
 
@@ -46,9 +46,8 @@ impl Report {
             };
             Some(Row { name, connections, count, rate: Spread::of(&all(|run| run.rate))?, run })
         };
-        let known =
-            CANDIDATES.iter().map(|candidate| (candidate.name, candidate.connections, candidate.count));
-        known.filter_map(row).collect()
+        let known = SITTINGS.iter().copied().flatten().chain([&CAPACITY]);
+        known.map(|known| (known.name, known.connections, known.count)).filter_map(row).collect()
     }
 
     /// All figures by name: ratios, and the others.

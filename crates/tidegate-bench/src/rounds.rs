@@ -1,21 +1,20 @@
 //! Rounds: every candidate once, then all of them again the other way round, so that whatever the machine does meanwhile
-//! happens to all.
+//! happens to all. Those for information are measured now and then.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
-use anyhow::{Context, bail};
+use anyhow::Context;
 
 use crate::figures::{Run, float};
 use crate::generator::{Load, Told, closed};
 use crate::overload;
-use crate::plan::{CAPACITY, Candidate};
+use crate::plan::Candidate;
 use crate::servers::Servers;
 
-/// Between two runs.
-const REST: Duration = Duration::from_millis(200);
 /// The part of a run that is made beforehand, unmeasured.
 const WARM_UP: usize = 10;
+/// Of so many rounds, the candidates for information are measured in one.
+const ASIDE_EVERY: usize = 3;
 
 /// The runs of every candidate, one per round.
 pub(crate) type Runs = BTreeMap<&'static str, Vec<Run>>;
@@ -23,33 +22,31 @@ pub(crate) type Runs = BTreeMap<&'static str, Vec<Run>>;
 pub(crate) fn run(servers: &mut Servers, candidates: &[Candidate], rounds: usize) -> anyhow::Result<Runs> {
     for candidate in candidates {
         servers.start(candidate.at)?;
-        if candidate.offered.is_none() {
-            measure(servers, &Candidate { count: candidate.count / WARM_UP, ..*candidate })?;
-        }
+        closed_loop(servers, &Candidate { count: candidate.count / WARM_UP, ..*candidate })?;
     }
     let mut runs = Runs::new();
     for round in 0..rounds {
-        let mut order: Vec<&Candidate> = candidates.iter().collect();
+        let is_due = |candidate: &&Candidate| !candidate.aside || round % ASIDE_EVERY == 0;
+        let mut order: Vec<&Candidate> = candidates.iter().filter(is_due).collect();
         if round % 2 == 1 {
             order.reverse();
         }
-        // Last, since they are offered so many times what another took, which is measured right before them.
-        order.sort_by_key(|candidate| (candidate.offered.is_some(), candidate.name == CAPACITY));
         for candidate in order {
-            let capacity = runs.get(CAPACITY).and_then(|taken| taken.last()).map(|run| run.rate);
-            let run = match (candidate.offered, capacity) {
-                (Some(times), Some(capacity)) => overload::measure(servers, candidate, times * capacity)?,
-                (Some(_), None) => bail!("{} needs {CAPACITY}, to know how much is much", candidate.name),
-                (None, _) => measure(servers, candidate)?,
+            let found = match candidate.offered {
+                Some(times) => overload::measure(servers, candidate, times)?,
+                None => vec![(candidate.name, closed_loop(servers, candidate)?)],
             };
-            eprintln!("round {} {:<22} {:>9.0}/s", round + 1, candidate.name, run.rate);
-            runs.entry(candidate.name).or_default().push(run);
+            for (name, run) in found {
+                eprintln!("round {} {name:<22} {:>9.0}/s", round + 1, run.rate);
+                runs.entry(name).or_default().push(run);
+            }
         }
     }
     Ok(runs)
 }
 
-fn measure(servers: &mut Servers, candidate: &Candidate) -> anyhow::Result<Run> {
+/// One run of a candidate that asks as soon as it is answered.
+pub(crate) fn closed_loop(servers: &mut Servers, candidate: &Candidate) -> anyhow::Result<Run> {
     measured(servers, candidate).with_context(|| format!("measuring {}", candidate.name))
 }
 
@@ -58,7 +55,6 @@ fn measured(servers: &mut Servers, candidate: &Candidate) -> anyhow::Result<Run>
     let requests = servers.requests(at, ask, count)?;
     let load = Load { to: servers.address(at)?, connections, requests, count, expect };
     servers.quiet(at)?;
-    std::thread::sleep(REST);
     let (cpu, behind) = servers.cpu(at)?;
     let told = closed(&load)?;
     let recorded_after = servers.settle(at)?;

@@ -31,7 +31,7 @@ const COMPARISONS: [Comparison; 9] = [
         of: |run| run.p99_ms,
     },
     rates("refusal_over_ceiling", "refusal", "ceiling"),
-    rates("cluster_202_over_classic", "cluster_202", "classic"),
+    rates("cluster_202_over_classic", "cluster_202", "classic_beside_nodes"),
     rates("cluster_201_over_row_lock", "cluster_201", "row_lock"),
     rates("overload_goodput", "overload", "capacity"),
     // For information: what going to Redis together gains, and what a draw costs beside a sale.
