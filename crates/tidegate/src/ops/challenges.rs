@@ -9,7 +9,8 @@ use std::time::Duration;
 use altcha::{CreateChallengeOptions, Payload, VerifySolutionOptions, create_challenge, verify_solution};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use captcha_rs::CaptchaBuilder;
+use captcha::Captcha;
+use captcha::filters::{Dots, Noise, Wave};
 use hashbrown::HashMap;
 use parking_lot::Mutex;
 use serde_json::Value;
@@ -29,6 +30,8 @@ const MAX_USED: usize = 2_000_000;
 /// Images drawn at a time: drawing takes milliseconds of a core.
 const MAX_DRAWING: usize = 2;
 const IMAGE_LETTERS: usize = 5;
+/// As the pages show it.
+const IMAGE_SIZE: (u32, u32) = (240, 90);
 /// Letters and figures that cannot be taken for each other.
 const ALPHABET: &[u8] = b"ACDEFHJKMNPRTUVWXY34679";
 const PREFIX: &str = "tc_";
@@ -194,8 +197,9 @@ impl App {
                 sealed.text = challenges.digest_of_text(&nonce, &text);
                 let id = sealed.seal(&challenges.key);
                 let _place = challenges.drawing.try_acquire().map_err(|_| Rejection::Busy)?;
-                let drawn = tokio::task::spawn_blocking(move || draw(text)).await;
+                let drawn = tokio::task::spawn_blocking(move || draw(&text)).await;
                 let image = drawn.map_err(|error| Refusal::Unavailable(error.to_string()))?;
+                let image = image.ok_or_else(|| Refusal::Unavailable("no picture could be drawn".into()))?;
                 Ok(Offer { id, expires_at, task: Task::Image(image) })
             }
         }
@@ -273,8 +277,19 @@ fn solves(id: &str, answer: &str, secret: String) -> bool {
     ours && verify_solution(options).is_ok_and(|result| result.verified)
 }
 
-fn draw(text: String) -> String {
-    CaptchaBuilder::new().text(text).width(160).height(60).complexity(4).compression(60).build().to_base64()
+/// The letters in a picture, as a page shows it: bent, among dots and noise.
+fn draw(text: &str) -> Option<String> {
+    let mut picture = Captcha::new();
+    for letter in text.chars() {
+        // It chooses by itself, from what it is given.
+        picture.set_chars(&[letter]).add_char();
+    }
+    picture.apply_filter(Wave::new(2.0, 10.0).horizontal()).apply_filter(Wave::new(2.0, 10.0).vertical());
+    picture.view(IMAGE_SIZE.0, IMAGE_SIZE.1);
+    picture.apply_filter(Dots::new(8).min_radius(3).max_radius(6)).apply_filter(Noise::new(0.12));
+    let has_all = picture.chars_as_string() == text;
+    let png = picture.as_png().filter(|_| has_all)?;
+    Some(format!("data:image/png;base64,{}", STANDARD.encode(png)))
 }
 
 #[cfg(test)]
@@ -326,7 +341,14 @@ mod tests {
     }
 
     #[test]
-    fn the_image_is_a_picture() {
-        assert!(draw("ACDEF".into()).starts_with("data:image/"));
+    fn every_letter_can_be_drawn_and_no_picture_is_like_another() {
+        let letters = std::str::from_utf8(ALPHABET).unwrap();
+        for letter in letters.chars() {
+            let text = letter.to_string().repeat(IMAGE_LETTERS);
+            let drawn = draw(&text).unwrap();
+            assert!(drawn.starts_with("data:image/png;base64,iVBOR"), "{drawn}");
+            assert_ne!(drawn, draw(&text).unwrap());
+        }
+        assert_eq!(draw("AC-EF"), None, "one letter less would be another answer");
     }
 }
