@@ -20,6 +20,10 @@ macro_rules! id {
             pub const fn raw(self) -> u64 {
                 self.0
             }
+            /// For tables: ids that are made one after the other begin and end alike, this does not.
+            pub const fn spread(self) -> u32 {
+                (self.0.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as u32
+            }
         }
     )*};
 }

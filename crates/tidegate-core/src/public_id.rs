@@ -13,6 +13,19 @@ use crate::{
 };
 
 const ALPHABET: &[u8; 32] = b"0123456789ABCDEFGHJKMNPQRSTVWXYZ";
+/// What each byte stands for, small letters like large ones.
+const DIGITS: [u8; 256] = {
+    let mut digits = [NO_DIGIT; 256];
+    let mut digit = 0;
+    while digit < NO_DIGIT {
+        let letter = ALPHABET[digit as usize];
+        digits[letter as usize] = digit;
+        digits[letter.to_ascii_lowercase() as usize] = digit;
+        digit += 1;
+    }
+    digits
+};
+const NO_DIGIT: u8 = 32;
 const LENGTH: usize = 13;
 const ROUNDS: u64 = 4;
 
@@ -60,8 +73,8 @@ impl Permutation {
             return None;
         }
         let hidden = text.bytes().try_fold(0_u128, |value, byte| {
-            let digit = ALPHABET.iter().position(|&letter| letter == byte.to_ascii_uppercase())?;
-            Some(value << 5 | digit as u128)
+            let digit = DIGITS[usize::from(byte)];
+            (digit < NO_DIGIT).then_some(value << 5 | u128::from(digit))
         })?;
         let id = self.show(u64::try_from(hidden).ok()?);
         (id >> 63 == 0).then_some(id)

@@ -4,7 +4,7 @@
 
 use std::borrow::Cow;
 
-use axum::body::{Body, Bytes};
+use axum::body::Body;
 use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use smallvec::{SmallVec, smallvec};
@@ -18,11 +18,11 @@ const HEADERS: usize = 12;
 pub(super) struct Answer {
     pub(super) status: StatusCode,
     pub(super) headers: SmallVec<[(HeaderName, Cow<'static, str>); 3]>,
-    pub(super) body: Bytes,
+    pub(super) body: Cow<'static, [u8]>,
 }
 
 impl Answer {
-    pub(super) fn new(status: StatusCode, kind: &'static str, body: impl Into<Bytes>) -> Self {
+    pub(super) fn new(status: StatusCode, kind: &'static str, body: impl Into<Cow<'static, [u8]>>) -> Self {
         Self { status, headers: smallvec![(header::CONTENT_TYPE, kind.into())], body: body.into() }
     }
 

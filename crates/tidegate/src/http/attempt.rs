@@ -1,6 +1,7 @@
 //! What an order and a play have to get past alike, in the published order: load, rates, who asks, their key.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Instant;
 
 use axum::http::Method;
 use tidegate_core::{Campaign, IdempotencyKey, Rejection, UserId};
@@ -46,11 +47,12 @@ impl<'a> Attempt<'a> {
         site: &'a Site,
         campaign: &Campaign,
         headers: Headers<'_>,
+        came: Instant,
     ) -> Result<Self, Problem> {
         let place = site.orders.take().ok_or(Rejection::Busy)?;
-        site.app.count_attempt(campaign).await?;
+        site.app.count_attempt(campaign, came).await?;
         let user = site.app.buyer(token(&Method::POST, headers)?).await?;
-        site.app.count_attempt_of(user, campaign)?;
+        site.app.count_attempt_of(user, campaign, came)?;
         Ok(Self { user, key: idempotency_key(headers)?, _place: place })
     }
 }

@@ -6,6 +6,7 @@
 use std::net::IpAddr;
 use std::panic::AssertUnwindSafe;
 use std::pin::pin;
+use std::time::Instant;
 
 use axum::Router;
 use axum::extract::Request;
@@ -45,7 +46,8 @@ impl Doors {
         };
         let (parts, body) = request.into_parts();
         let headers = (&parts.headers).into();
-        let (answer, dress) = self.grant(wish, from, parts.uri.path(), headers, Sent::Coming(body)).await;
+        let (path, sent, came) = (parts.uri.path(), Sent::Coming(body), Instant::now());
+        let (answer, dress) = self.grant(wish, from, path, headers, sent, came).await;
         let mut response = answer.into_response();
         dress.put_on(&mut response);
         response
@@ -63,6 +65,7 @@ impl Doors {
         self.site.app.parse(rest.strip_suffix("/plays")?).map(Wish::Play)
     }
 
+    /// `came` is when it was read: the clock is looked at once for everything that is counted by it.
     pub(super) async fn grant(
         &self,
         wish: Wish,
@@ -70,6 +73,7 @@ impl Doors {
         path: &str,
         headers: Headers<'_>,
         sent: Sent<'_>,
+        came: Instant,
     ) -> (Answer, Dress) {
         let site = &self.site;
         let route = match wish {
@@ -77,13 +81,14 @@ impl Doors {
             Wish::Play(_) => plays::PATH,
         };
         let asker = site.limits.asker(Peer(from), headers);
-        let (visit, may_ask) = Visit::begin(site, Route::Known(route), &Method::POST, path, Some(asker));
+        let (visit, may_ask) =
+            Visit::begin(site, Route::Known(route), &Method::POST, path, Some(asker), came);
         let answer = async {
             match (may_ask, wish) {
                 (Err(refusal), _) => refusal.answer(),
-                (Ok(()), Wish::Order(sale)) => orders::answer(site, sale, headers, sent).await,
+                (Ok(()), Wish::Order(sale)) => orders::answer(site, sale, headers, sent, came).await,
                 // Boxed: every order carries the room this needs about with it, and moves it.
-                (Ok(()), Wish::Play(draw)) => Box::pin(plays::answer(site, draw, headers, sent)).await,
+                (Ok(()), Wish::Play(draw)) => Box::pin(plays::answer(site, draw, headers, sent, came)).await,
             }
         };
         // Pinned first, so that it is not moved.

@@ -5,7 +5,7 @@
 
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use axum::http::{HeaderName, Method};
 use ipnet::IpNet;
@@ -72,6 +72,7 @@ impl Limits {
         Peer(client): Peer,
         method: &Method,
         path: &str,
+        came: Instant,
     ) -> Result<Option<Left>, Empty> {
         if self.exempt.iter().any(|network| network.contains(&client)) {
             return Ok(None);
@@ -81,7 +82,7 @@ impl Limits {
         let mut left = None;
         for (rate, strict) in [(self.all, false), (self.sensitive.filter(|_| is_sensitive), true)] {
             if let Some(rate) = rate {
-                left = Some(self.buckets.take((bucket_of(client), strict), rate)?);
+                left = Some(self.buckets.take((bucket_of(client), strict), rate, came)?);
             }
         }
         Ok(left)

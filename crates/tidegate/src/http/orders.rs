@@ -67,14 +67,19 @@ impl OrderInput {
               (status = 503, body = Problem)))]
 async fn place(State(site): State<Site>, Id(id): Id<CampaignId>, request: Request) -> Response {
     let (Parts { headers, .. }, body) = request.into_parts();
-    answer(&site, id, (&headers).into(), Sent::Coming(body)).await.into_response()
+    answer(&site, id, (&headers).into(), Sent::Coming(body), Instant::now()).await.into_response()
 }
 
 /// Answers an order, whichever way it came.
-pub(super) async fn answer(site: &Site, id: CampaignId, headers: Headers<'_>, sent: Sent<'_>) -> Answer {
-    let started = Instant::now();
-    let outcome = try_place(site, id, headers, sent).await;
-    count(site, id, &outcome, started);
+pub(super) async fn answer(
+    site: &Site,
+    id: CampaignId,
+    headers: Headers<'_>,
+    sent: Sent<'_>,
+    came: Instant,
+) -> Answer {
+    let outcome = try_place(site, id, headers, sent, came).await;
+    count(site, id, &outcome, came);
     let Placed { order, replayed } = match outcome {
         Ok(placed) => placed,
         Err(problem) => return problem.answer(),
@@ -101,13 +106,14 @@ async fn try_place(
     id: CampaignId,
     headers: Headers<'_>,
     sent: Sent<'_>,
+    came: Instant,
 ) -> Result<Placed, Problem> {
     let app = &site.app;
     let sale = match app.open_campaign(id, app.now()).await {
         Ok(sale) => sale,
         Err(refusal) => return Box::pin(replay(site, id, headers, sent, refusal)).await,
     };
-    let attempt = Attempt::admit(site, &sale, headers).await?;
+    let attempt = Attempt::admit(site, &sale, headers, came).await?;
     let input: OrderInput = json(headers, sent, site.bounds).await?;
     Ok(app.place(attempt.user, &sale, input.check()?, attempt.key, input.pass.as_deref()).await?)
 }

@@ -79,14 +79,19 @@ async fn read(site: &Site, headers: Headers<'_>, sent: Sent<'_>) -> Result<PlayI
               (status = 422, body = Problem), (status = 503, body = Problem)))]
 async fn play(State(site): State<Site>, Id(id): Id<DrawId>, request: Request) -> Response {
     let (Parts { headers, .. }, body) = request.into_parts();
-    answer(&site, id, (&headers).into(), Sent::Coming(body)).await.into_response()
+    answer(&site, id, (&headers).into(), Sent::Coming(body), Instant::now()).await.into_response()
 }
 
 /// Answers a play, whichever way it came.
-pub(super) async fn answer(site: &Site, id: DrawId, headers: Headers<'_>, sent: Sent<'_>) -> Answer {
-    let started = Instant::now();
-    let outcome = try_play(site, id.campaign(), headers, sent).await;
-    count(site, id.campaign(), &outcome, started);
+pub(super) async fn answer(
+    site: &Site,
+    id: DrawId,
+    headers: Headers<'_>,
+    sent: Sent<'_>,
+    came: Instant,
+) -> Answer {
+    let outcome = try_play(site, id.campaign(), headers, sent, came).await;
+    count(site, id.campaign(), &outcome, came);
     let Played { play, replayed } = match outcome {
         Ok(played) => played,
         Err(problem) => return problem.answer(),
@@ -119,13 +124,14 @@ async fn try_play(
     id: CampaignId,
     headers: Headers<'_>,
     sent: Sent<'_>,
+    came: Instant,
 ) -> Result<Played, Problem> {
     let app = &site.app;
     let draw = match app.open_campaign(id, app.now()).await {
         Ok(draw) => draw,
         Err(refusal) => return Box::pin(replay(site, id, headers, sent, refusal)).await,
     };
-    let attempt = Attempt::admit(site, &draw, headers).await?;
+    let attempt = Attempt::admit(site, &draw, headers, came).await?;
     let input = read(site, headers, sent).await?;
     Ok(app.play(attempt.user, &draw, input.client_seed()?, attempt.key, input.pass.as_deref()).await?)
 }

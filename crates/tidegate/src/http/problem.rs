@@ -4,7 +4,6 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
-use axum::body::Bytes;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
@@ -38,9 +37,9 @@ pub(super) struct Problem {
 }
 
 /// Rejections as they are written, made once: in a rush nearly every answer is one.
-static PLAIN: LazyLock<Vec<Bytes>> = LazyLock::new(|| {
+static PLAIN: LazyLock<Vec<Vec<u8>>> = LazyLock::new(|| {
     let write = |rejection: &Rejection| serde_json::to_vec(&Problem::from(*rejection)).unwrap_or_default();
-    Rejection::ALL.iter().map(|rejection| write(rejection).into()).collect()
+    Rejection::ALL.iter().map(write).collect()
 });
 
 impl Problem {
@@ -132,8 +131,10 @@ impl From<tidegate_store::ledger::LedgerError> for Problem {
 
 impl Problem {
     pub(super) fn answer(self) -> Answer {
-        let plain = self.plain.and_then(|rejection| PLAIN.get(rejection as usize).cloned());
-        let body = plain.unwrap_or_else(|| serde_json::to_vec(&self).unwrap_or_default().into());
+        let body = match self.plain.and_then(|rejection| PLAIN.get(rejection as usize)) {
+            Some(plain) => Cow::Borrowed(plain.as_slice()),
+            None => Cow::Owned(serde_json::to_vec(&self).unwrap_or_default()),
+        };
         let mut answer = Answer::new(self.status(), "application/problem+json", body);
         if let Some(wait) = self.retry_after() {
             answer = answer.with(header::RETRY_AFTER, wait.to_string());

@@ -10,7 +10,7 @@ use std::io;
 use std::mem::MaybeUninit;
 use std::net::IpAddr;
 use std::pin::pin;
-use std::time::{Duration, UNIX_EPOCH};
+use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use axum::body::Body;
 use axum::extract::Request;
@@ -20,7 +20,7 @@ use http_body::Body as _;
 use http_body_util::BodyExt;
 use tidegate_core::Moment;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::time::{Instant, sleep};
+use tokio::time::sleep;
 
 use super::doors::Doors;
 use super::headers::Headers;
@@ -73,14 +73,18 @@ pub(super) async fn serve(
                 if last.elapsed() >= patience {
                     return End::Gone;
                 }
-                silence.as_mut().reset(last + patience);
+                silence.as_mut().reset((last + patience).into());
                 continue;
             }
         }
+        last = Instant::now();
         let mut room = [const { MaybeUninit::uninit() }; MOST_HEADERS];
         let Some(asked) = Asked::read(&read, &mut room) else { return End::NotForHere(read.into()) };
-        match asked.answer(doors, peer, &mut Out { socket, bytes: &mut out, is_last: &is_closing }).await {
-            Ok(true) => last = Instant::now(),
+        match asked
+            .answer(doors, (peer, last), &mut Out { socket, bytes: &mut out, is_last: &is_closing })
+            .await
+        {
+            Ok(true) => {}
             Ok(false) => return End::NotForHere(read.into()),
             Err(_) => return End::Gone,
         }
@@ -137,13 +141,18 @@ impl<'a> Asked<'a> {
     }
 
     /// Writes the answer; `false` where there is none here.
-    async fn answer(self, doors: &Doors, peer: IpAddr, out: &mut Out<'_>) -> io::Result<bool> {
+    async fn answer(
+        self,
+        doors: &Doors,
+        (peer, came): (IpAddr, Instant),
+        out: &mut Out<'_>,
+    ) -> io::Result<bool> {
         let Self { method, target, headers, body } = &self;
         let Some(wish) = doors.wish(method, target) else {
             return Box::pin(self.answer_by_router(doors, peer, out)).await;
         };
         let (answer, dress) =
-            doors.grant(wish, peer, target, Headers::Read(headers), Sent::Whole(body)).await;
+            doors.grant(wish, peer, target, Headers::Read(headers), Sent::Whole(body), came).await;
         out.begin(answer.status);
         answer.headers.iter().for_each(|(name, value)| write_header(out.bytes, name, value.as_bytes()));
         dress.write(out.bytes);

@@ -21,27 +21,27 @@ pub(super) struct Visit<'a> {
     route: Route,
     method: &'static str,
     docs: bool,
-    started: Instant,
+    came: Instant,
     left: Option<Left>,
 }
 
 impl<'a> Visit<'a> {
-    /// Counts it; gives also what those are told who ask too often.
+    /// Counts it as it `came`; gives also what those are told who ask too often.
     pub(super) fn begin(
         site: &'a Site,
         route: Route,
         method: &Method,
         path: &str,
         asker: Option<Peer>,
+        came: Instant,
     ) -> (Self, Result<(), Problem>) {
-        let started = Instant::now();
-        let counted = asker.map_or(Ok(None), |asker| site.limits.count(asker, method, path));
+        let counted = asker.map_or(Ok(None), |asker| site.limits.count(asker, method, path, came));
         let (left, may_ask) = match counted {
             Ok(left) => (left, Ok(())),
             Err(empty @ Empty { of, .. }) => (Some(Left { of, left: 0 }), Err(Refusal::from(empty).into())),
         };
         let docs = path.starts_with("/docs");
-        (Self { site, route, method: known_method(method), docs, started, left }, may_ask)
+        (Self { site, route, method: known_method(method), docs, came, left }, may_ask)
     }
 
     /// Counts what was answered; gives what it has to say besides.
@@ -49,7 +49,7 @@ impl<'a> Visit<'a> {
         let (route, method, status) = (self.route, self.method, status.as_u16());
         let metrics = &self.site.app.metrics;
         metrics.requests.count(RequestLabels { route, method, status });
-        metrics.request_seconds.observe(self.started.elapsed().as_secs_f64());
+        metrics.request_seconds.observe(self.came.elapsed().as_secs_f64());
         Dress { docs: self.docs, left: self.left }
     }
 }
@@ -110,13 +110,13 @@ fn known_method(method: &Method) -> &'static str {
 pub(super) async fn by_router(State(site): State<Site>, mut request: Request, next: Next) -> Response {
     let matched = request.extensions().get::<MatchedPath>().cloned();
     let route = matched.map_or(Route::Known("other"), Route::Matched);
-    let peer = request.extensions().get::<Peer>().copied();
+    let (came, peer) = (Instant::now(), request.extensions().get::<Peer>().copied());
     let asker = peer.map(|peer| site.limits.asker(peer, request.headers()));
     if let Some(asker) = asker.filter(|asker| Some(*asker) != peer) {
         request.extensions_mut().insert(asker);
     }
     let person = pages::looks_at(&request);
-    let (visit, may_ask) = Visit::begin(&site, route, request.method(), request.uri().path(), asker);
+    let (visit, may_ask) = Visit::begin(&site, route, request.method(), request.uri().path(), asker, came);
     let mut response = match may_ask {
         Ok(()) => next.run(request).await,
         Err(refusal) => refusal.into_response(),

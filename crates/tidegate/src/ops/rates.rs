@@ -1,6 +1,6 @@
 //! How fast a sale lets itself be asked: by everybody together, and by each buyer.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tidegate_core::{Campaign, UserId};
 
@@ -9,18 +9,18 @@ use crate::buckets::{Empty, Rate};
 
 impl App {
     /// Counts one attempt at the sale.
-    pub async fn count_attempt(&self, sale: &Campaign) -> Result<(), Refusal> {
+    pub async fn count_attempt(&self, sale: &Campaign, now: Instant) -> Result<(), Refusal> {
         let per_s = sale.protect.sale_rate_per_s;
         let Some(rate) = Rate::per_second(per_s) else { return Ok(()) };
-        self.rates.take(sale.id, rate)?;
+        self.rates.take(sale.id, rate, now)?;
         self.count_everywhere(|| format!("rate:{}", sale.id.raw()), per_s).await
     }
 
     /// Counts one attempt of this buyer at this node. Where there are many, the gate counts the claims of all of them, in the
     /// call that decides: a count of its own would be one more way to Redis and back for every order.
-    pub fn count_attempt_of(&self, user: UserId, sale: &Campaign) -> Result<(), Refusal> {
+    pub fn count_attempt_of(&self, user: UserId, sale: &Campaign, now: Instant) -> Result<(), Refusal> {
         let Some(rate) = Rate::per_second(sale.protect.user_rate_per_s) else { return Ok(()) };
-        self.rates.take((sale.id, user), rate)?;
+        self.rates.take((sale.id, user), rate, now)?;
         Ok(())
     }
 

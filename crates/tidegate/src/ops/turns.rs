@@ -35,7 +35,7 @@ impl Default for Turns {
 
 impl Turns {
     async fn of(&self, user: UserId) -> MutexGuard<'_, Turn> {
-        self.0[mixed(user) % TURNS].lock().await
+        self.0[user.spread() as usize % TURNS].lock().await
     }
 
     /// After this every claim that was being decided in a turn is in the intake.
@@ -49,11 +49,6 @@ impl Turns {
     pub(super) async fn welcome(&self, user: UserId) {
         self.of(user).await.welcome(user);
     }
-}
-
-/// Ids that are made one in a millisecond end alike.
-fn mixed(user: UserId) -> usize {
-    usize::try_from(user.raw().wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32).unwrap_or(0)
 }
 
 impl Turn {
@@ -78,7 +73,7 @@ impl Turn {
     }
 
     fn line(&mut self, user: UserId) -> Option<&mut [u64; PLACES]> {
-        self.newcomers.get_mut(mixed(user) / TURNS % LINES)
+        self.newcomers.get_mut(user.spread() as usize / TURNS % LINES)
     }
 }
 
@@ -107,7 +102,7 @@ mod tests {
     fn a_newcomer_is_one_once_and_the_oldest_makes_room() {
         let (mut turn, user) = (Turn::default(), UserId::from_raw);
         assert!(!turn.is_first_of(user(1)));
-        let line = |number: &u64| mixed(user(*number)) / TURNS % LINES;
+        let line = |number: &u64| user(*number).spread() as usize / TURNS % LINES;
         let together: Vec<u64> = (1..).filter(|number| line(number) == line(&1)).take(PLACES + 1).collect();
         for number in together.iter().chain(together.last()) {
             turn.welcome(user(*number));
@@ -127,9 +122,9 @@ mod tests {
         // As they are made: a few in every millisecond.
         let ids = || (0..1_000_000_u64).map(|number| UserId::from_raw(((number / 7) << 20) + number % 7 + 1));
         for user in ids() {
-            turns[mixed(user) % TURNS].welcome(user);
+            turns[user.spread() as usize % TURNS].welcome(user);
         }
-        let known = ids().filter(|user| turns[mixed(*user) % TURNS].is_first_of(*user)).count();
+        let known = ids().filter(|user| turns[user.spread() as usize % TURNS].is_first_of(*user)).count();
         assert!(known > 950_000, "{known}");
     }
 }

@@ -1,13 +1,13 @@
 //! What the journal holds in memory: claims from the moment they are queued until the ledger has them.
 //!
-//! What always holds: `recorded ≤ written ≤ end`; positions are consecutive; `by_user` names exactly the queued claims;
-//! `unwritten` are the newest of them, less those that are being written.
+//! What always holds: `recorded ≤ written ≤ end`; positions are consecutive; `unwritten` are the newest of them, less those
+//! that are being written. A buyer's claims are found by going back from the newest of all who share a place in `newest`;
+//! what is recorded ends the way, so nothing has to be taken out there.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
 use hashbrown::HashMap;
-use smallvec::SmallVec;
 use tidegate_core::{CampaignId, Claim, UserId};
 
 use super::super::{AppendError, Position, Unrecorded};
@@ -19,15 +19,25 @@ pub(super) struct Backlog {
     recorded: Position,
     /// Everything up to here is on disk.
     written: Position,
-    queue: VecDeque<Arc<Claim>>,
+    queue: VecDeque<Queued>,
     unwritten: Batch,
-    /// Where in the queue a buyer's claims are. Nearly everybody has one.
-    by_user: HashMap<UserId, SmallVec<[Position; 2]>>,
+    /// By buyer, some of whom share a place.
+    newest: Box<[Position]>,
     units: HashMap<CampaignId, u32>,
     max: usize,
     problem: Option<AppendError>,
     closed: bool,
 }
+
+#[derive(Debug)]
+struct Queued {
+    claim: Arc<Claim>,
+    /// The one before it of those who share its place.
+    before: Position,
+}
+
+/// Places for buyers, at most; untouched ones take up no memory.
+const MOST_PLACES: usize = 1 << 18;
 
 /// Claims to be written together, and who waits for each.
 #[derive(Debug, Default)]
@@ -43,7 +53,7 @@ impl Backlog {
             written: recorded,
             queue: VecDeque::new(),
             unwritten: Batch::default(),
-            by_user: HashMap::new(),
+            newest: vec![0; max.clamp(1, MOST_PLACES).next_power_of_two()].into(),
             units: HashMap::new(),
             max,
             problem: None,
@@ -69,7 +79,7 @@ impl Backlog {
     }
 
     pub(super) fn highest_order(&self) -> u64 {
-        self.queue.iter().map(|claim| claim.id.raw()).max().unwrap_or(0)
+        self.queue.iter().map(|queued| queued.claim.id.raw()).max().unwrap_or(0)
     }
 
     pub(super) fn depth(&self) -> usize {
@@ -101,18 +111,16 @@ impl Backlog {
 
     fn insert(&mut self, claim: Arc<Claim>) {
         let position = self.end() + 1;
-        self.by_user.entry(claim.user).or_default().push(position);
+        let before = std::mem::replace(&mut self.newest[self.place(claim.user)], position);
         *self.units.entry(claim.campaign).or_default() += claim.slots.units();
-        self.queue.push_back(claim);
+        self.queue.push_back(Queued { claim, before });
     }
 
-    fn uncount(&mut self, claim: &Claim, position: Position) {
-        if let Some(theirs) = self.by_user.get_mut(&claim.user) {
-            theirs.retain(|at| *at != position);
-            if theirs.is_empty() {
-                self.by_user.remove(&claim.user);
-            }
-        }
+    fn place(&self, user: UserId) -> usize {
+        user.spread() as usize & (self.newest.len() - 1)
+    }
+
+    fn uncount(&mut self, claim: &Claim) {
         if let Some(units) = self.units.get_mut(&claim.campaign) {
             *units -= claim.slots.units();
             if *units == 0 {
@@ -122,10 +130,17 @@ impl Backlog {
     }
 
     pub(super) fn of_user(&self, user: UserId) -> Vec<Unrecorded> {
-        let theirs = self.by_user.get(&user).map_or(&[][..], SmallVec::as_slice);
-        let claim = |at: Position| self.queue.get(usize::try_from(at - self.recorded - 1).ok()?).cloned();
-        let found = |at: &Position| Some(Unrecorded { claim: claim(*at)?, durable: *at <= self.written });
-        theirs.iter().filter_map(found).collect()
+        let queued = |at: Position| {
+            let index = at.checked_sub(self.recorded + 1)?;
+            Some((at, self.queue.get(usize::try_from(index).ok()?)?))
+        };
+        let newest = queued(self.newest[self.place(user)]);
+        let mut found: Vec<_> = std::iter::successors(newest, |(_, one)| queued(one.before))
+            .filter(|(_, one)| one.claim.user == user)
+            .map(|(at, one)| Unrecorded { claim: one.claim.clone(), durable: at <= self.written })
+            .collect();
+        found.reverse();
+        found
     }
 
     pub(super) fn queued_units(&self, campaign: CampaignId) -> u32 {
@@ -148,7 +163,10 @@ impl Backlog {
     /// Durable claims the ledger does not have, with the position of the first.
     pub(super) fn durable(&self, most: usize) -> (Position, Vec<Arc<Claim>>) {
         let durable = usize::try_from(self.written - self.recorded).unwrap_or(usize::MAX);
-        (self.recorded + 1, self.queue.iter().take(durable.min(most)).cloned().collect())
+        (
+            self.recorded + 1,
+            self.queue.iter().take(durable.min(most)).map(|queued| queued.claim.clone()).collect(),
+        )
     }
 
     /// The next `count` claims are on disk.
@@ -159,11 +177,13 @@ impl Backlog {
     /// Nothing beyond what is written was kept: drops all of it. Gives back who waits for what nobody has taken yet.
     pub(super) fn refuse(&mut self) -> (Vec<Arc<Claim>>, Vec<Waiter>) {
         let keep = usize::try_from(self.written - self.recorded).unwrap_or(usize::MAX);
-        let first = self.written + 1;
         let dropped: Vec<_> = self.queue.drain(keep..).collect();
-        for (claim, position) in dropped.iter().zip(first..) {
-            self.uncount(claim, position);
+        // The newest first, so that each place is left as it was before them.
+        for Queued { claim, before } in dropped.iter().rev() {
+            self.newest[self.place(claim.user)] = *before;
+            self.uncount(claim);
         }
+        let dropped = dropped.into_iter().map(|queued| queued.claim).collect();
         (dropped, std::mem::take(&mut self.unwritten).waiters)
     }
 
@@ -181,9 +201,9 @@ impl Backlog {
     pub(super) fn forget(&mut self, through: Position) {
         assert!(through <= self.written, "the ledger cannot have what is not on disk");
         while self.recorded < through {
-            let Some(claim) = self.queue.pop_front() else { break };
+            let Some(Queued { claim, .. }) = self.queue.pop_front() else { break };
             self.recorded += 1;
-            self.uncount(&claim, self.recorded);
+            self.uncount(&claim);
         }
     }
 
@@ -193,5 +213,72 @@ impl Backlog {
 
     pub(super) fn is_closed(&self) -> bool {
         self.closed
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::conformance::claim;
+
+    /// What may happen to a backlog, with a number each.
+    #[derive(Clone, Debug)]
+    enum Step {
+        Queue(u64),
+        Write(usize),
+        Refuse,
+        Record(u64),
+    }
+
+    fn step() -> impl Strategy<Value = Step> {
+        prop_oneof![
+            6 => (0..5_u64).prop_map(Step::Queue),
+            3 => (1..4_usize).prop_map(Step::Write),
+            1 => Just(Step::Refuse),
+            2 => (1..4_u64).prop_map(Step::Record),
+        ]
+    }
+
+    proptest! {
+        /// A buyer's claims are found, oldest first, whoever shares their place and whatever was taken back or recorded.
+        #[test]
+        fn everybody_finds_their_own(steps in prop::collection::vec(step(), 1..80), places in 1..4_usize) {
+            let mut backlog = Backlog { max: 1000, ..Backlog::new(7, vec![], places) };
+            // What is queued, by position: whose it is, and its number.
+            let mut expected: BTreeMap<Position, (u64, u64)> = BTreeMap::new();
+            for (number, step) in (1..).zip(steps) {
+                match step {
+                    Step::Queue(user) => {
+                        let (waiter, _) = tokio::sync::oneshot::channel();
+                        backlog.push(Arc::new(claim(number, user, &[1])), waiter).unwrap();
+                        expected.insert(backlog.end(), (user, number));
+                    }
+                    Step::Write(most) => {
+                        let (_, batch) = backlog.take_unwritten(most);
+                        backlog.wrote(batch.claims.len());
+                    }
+                    Step::Refuse => {
+                        backlog.refuse();
+                        expected.split_off(&(backlog.written() + 1));
+                    }
+                    Step::Record(count) => {
+                        let through = backlog.written().min(backlog.recorded() + count);
+                        backlog.forget(through);
+                        expected = expected.split_off(&(through + 1));
+                    }
+                }
+                for user in 0..5 {
+                    let found = backlog.of_user(UserId::from_raw(user));
+                    let found: Vec<_> = found.iter().map(|one| (one.claim.id.raw(), one.durable)).collect();
+                    let theirs = expected.iter().filter(|(_, (whose, _))| *whose == user);
+                    let theirs: Vec<_> = theirs.map(|(at, (_, number))| (*number, *at <= backlog.written())).collect();
+                    prop_assert_eq!(found, theirs);
+                }
+            }
+        }
     }
 }

@@ -190,9 +190,9 @@ pub(super) async fn play(
     form: Form,
 ) -> Response {
     let at = site.app.print(id);
-    let started = Instant::now();
-    let outcome = try_play(&site, id, visit.user, &headers, &form).await;
-    count(&site, id.campaign(), &outcome, started);
+    let came = Instant::now();
+    let outcome = try_play(&site, id, visit.user, &headers, &form, came).await;
+    count(&site, id.campaign(), &outcome, came);
     match outcome {
         Ok(played) => see(&format!("/plays/{}", site.app.print(played.play.play.id))),
         Err(problem) if problem.code() == "unauthenticated" => see(&format!("/sign-in?next=/draws/{at}")),
@@ -206,6 +206,7 @@ async fn try_play(
     user: Option<UserId>,
     headers: &HeaderMap,
     form: &Form,
+    came: Instant,
 ) -> Result<Played, Problem> {
     let app = &site.app;
     let seed: String =
@@ -218,6 +219,6 @@ async fn try_play(
         return Ok(Played { play, replayed: true });
     }
     let draw = app.open_campaign(id.campaign(), app.now()).await?;
-    let attempt = Attempt::admit(site, &draw, headers.into()).await?;
+    let attempt = Attempt::admit(site, &draw, headers.into(), came).await?;
     Ok(app.play(attempt.user, &draw, seed, key, form.given("pass")).await?)
 }

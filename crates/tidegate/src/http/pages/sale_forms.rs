@@ -46,9 +46,9 @@ pub(super) async fn buy(
     headers: HeaderMap,
     form: Form,
 ) -> Response {
-    let started = Instant::now();
-    let outcome = try_buy(&site, id, visit.user, &headers, &form).await;
-    count(&site, id, &outcome, started);
+    let came = Instant::now();
+    let outcome = try_buy(&site, id, visit.user, &headers, &form, came).await;
+    count(&site, id, &outcome, came);
     let placed = outcome.map(|placed| format!("/orders/{}", site.app.print(placed.order.id)));
     answered(&site.app.print(id), form.text("key"), placed)
 }
@@ -59,6 +59,7 @@ async fn try_buy(
     user: Option<UserId>,
     headers: &HeaderMap,
     form: &Form,
+    came: Instant,
 ) -> Result<Placed, Problem> {
     let app = &site.app;
     let quantity = form.number("quantity").and_then(|quantity| u32::try_from(quantity).ok());
@@ -75,7 +76,7 @@ async fn try_buy(
         return Ok(Placed { order, replayed: true });
     }
     let sale = app.open_campaign(id, app.now()).await?;
-    let attempt = Attempt::admit(site, &sale, headers.into()).await?;
+    let attempt = Attempt::admit(site, &sale, headers.into(), came).await?;
     let mut pass = form.given("pass").map(str::to_owned);
     if pass.is_none() && sale.protect.needs_pass() {
         let answer = form.given("challenge_id").zip(form.given("answer"));
