@@ -29,7 +29,7 @@ lint:
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --features tidegate/prove -- -D warnings
 
-# How fast it is here, against its own ceiling and the usual ways to build one; fails if a figure is not reached. Seven minutes after the build.
+# How fast it is here, against its own ceiling and the usual ways to build one; fails if a figure is not reached. Seven to eight minutes after the build.
 bench: setup
 	cargo build --release -p tidegate -p tidegate-bench
 	target/release/tidegate-bench
