@@ -52,7 +52,7 @@ struct Cli {
 
 #[derive(Debug, Args)]
 struct MeasureArgs {
-    /// How often every candidate is measured.
+    /// How often every candidate that has a bound is measured; the others in a third of these rounds.
     #[arg(long, default_value_t = 11)]
     rounds: usize,
     /// Only these, with commas.

@@ -77,14 +77,15 @@ pub(super) async fn serve(
                 continue;
             }
         }
-        last = Instant::now();
+        let came = Instant::now();
         let mut room = [const { MaybeUninit::uninit() }; MOST_HEADERS];
         let Some(asked) = Asked::read(&read, &mut room) else { return End::NotForHere(read.into()) };
         match asked
-            .answer(doors, (peer, last), &mut Out { socket, bytes: &mut out, is_last: &is_closing })
+            .answer(doors, (peer, came), &mut Out { socket, bytes: &mut out, is_last: &is_closing })
             .await
         {
-            Ok(true) => {}
+            // Not when it came: an answer may take longer than a client may be silent.
+            Ok(true) => last = Instant::now(),
             Ok(false) => return End::NotForHere(read.into()),
             Err(_) => return End::Gone,
         }
