@@ -11,6 +11,8 @@ local function read_terms(list)
   }
 end
 
+local format = string.format
+
 -- A number as text; most are printed many times in a batch.
 local printed = {}
 local function print_number(number)
@@ -56,15 +58,11 @@ local function read_batch(p, users, keys, terms)
   return batch
 end
 
-local function first_of(batch, i)
-  return batch.first and batch.first[batch.users[i]] or i
-end
-
 -- Counts an attempt; gives whether it is one too many.
 local function is_too_often(batch, who, per_s)
-  local asked, line = batch.asked[who], batch.lines[who]
+  local asked, line, refused = batch.asked[who], batch.lines[who], batch.refused[who]
   if not asked then
-    asked = tonumber(batch.refused[who] or 0) + (line and granted_now(line) or 0)
+    asked = (refused and tonumber(refused) or 0) + (line and granted_now(line) or 0)
   end
   if batch.first then
     batch.asked[who] = asked + 1
@@ -76,8 +74,11 @@ end
 -- A key that is in flight waits for its first answer. Whoever has claimed here before may have used theirs: then "look" asks
 -- the caller to look it up in the ledger and to come again.
 local function claim(p, batch, i, terms)
-  local who, key = first_of(batch, i), batch.keys[i]
-  if terms.per_s > 0 and is_too_often(batch, who, terms.per_s) then
+  local first = batch.first
+  local who, key = first and first[batch.users[i]] or i, batch.keys[i]
+  local line, granted, left = batch.lines[who], batch.granted[who], p.left
+  -- Whoever is not known has not asked before.
+  if terms.per_s > 0 and (line or first or batch.refused[who]) and is_too_often(batch, who, terms.per_s) then
     return "slower"
   end
   if p.door == "paused" then
@@ -85,7 +86,6 @@ local function claim(p, batch, i, terms)
   elseif p.door ~= "open" then
     return "ended"
   end
-  local line, granted, left = batch.lines[who], batch.granted[who], free(p)
   if key ~= "-" and ((granted and granted:find(key, 1, true)) or (line and has_in_flight(line, key))) then
     return "in_flight"
   elseif left == 0 then
@@ -107,9 +107,9 @@ local function claim(p, batch, i, terms)
   end
   local slot = take_lowest(p)
   local prize = terms.play and batch.dealer and batch.dealer.deal(slot, terms.client_seed) or 0
-  local given = string.format("%d %d", prize, slot)
+  local given = prize == 0 and format("0 %d", slot) or format("%d %d", prize, slot)
   for _ = 2, quantity do
-    given = given .. string.format(",%d", take_lowest(p))
+    given = given .. format(",%d", take_lowest(p))
   end
   batch.units[who] = units + quantity
   if batch.first then
@@ -119,7 +119,7 @@ local function claim(p, batch, i, terms)
     redis.call("HDEL", PASSES, batch.users[i])
     redis.call("HINCRBY", POOL, "spent", 1)
   end
-  p.version, p.queued = p.version + 1, p.queued + quantity
+  p.version, p.queued, p.left = p.version + 1, p.queued + quantity, left - quantity
   return nil, given
 end
 
@@ -152,17 +152,18 @@ end
 local function keep_granted(p, batch, granted, given, claims)
   local place = append(p.epoch, print_number(p.version - #granted), given, claims, #granted)
   local counted, apart, fields, before = " " .. place .. " ", " " .. place .. "+", {}, {}
+  local users, keys, lines, first = batch.users, batch.keys, batch.lines, batch.first
   for n = 1, #granted do
     local i = granted[n]
-    local who, mark = first_of(batch, i), batch.apart[i] and apart or counted
-    local line, units = batch.lines[who], print_number(batch.units[who])
-    fields[2 * n - 1] = batch.users[i]
-    if batch.first or line then
+    local who, mark = first and first[users[i]] or i, batch.apart[i] and apart or counted
+    local line, units = lines[who], print_number(batch.units[who])
+    fields[2 * n - 1] = users[i]
+    if first or line then
       -- Whoever has several in this batch is written several times, the last time with all of them.
-      before[who] = (before[who] or (line and still_needed(line)) or "") .. mark .. batch.keys[i]
+      before[who] = (before[who] or (line and still_needed(line)) or "") .. mark .. keys[i]
       fields[2 * n] = units .. before[who]
     else
-      fields[2 * n] = units .. mark .. batch.keys[i]
+      fields[2 * n] = units .. mark .. keys[i]
     end
   end
   redis.call("HSET", USERS, unpack(fields))
@@ -170,13 +171,13 @@ end
 
 -- Counts those who were refused. What was counted in another second is forgotten.
 local function keep_refused(p, batch, refused)
-  local counts, fields, now = {}, {}, print_number(this_second())
+  local counts, fields, now, first = {}, {}, print_number(this_second()), batch.first
   if p.rated ~= now then
     redis.call("UNLINK", RATES)
     redis.call("HSET", POOL, "rated", now)
   end
   for n, i in ipairs(refused) do
-    local who = first_of(batch, i)
+    local who = first and first[batch.users[i]] or i
     counts[who] = (counts[who] or tonumber(batch.refused[who] or 0)) + 1
     fields[2 * n - 1], fields[2 * n] = batch.users[i], print_number(counts[who])
   end
@@ -186,14 +187,17 @@ end
 
 -- Decides a batch, one after the other, and keeps what comes of it; gives the answers.
 local function decide(p, batch, claims)
-  local answers, granted, given, refused, i = {}, {}, {}, {}, 0
+  local answers, granted, given, refused, i, grants = {}, {}, {}, {}, 0, 0
+  -- Kept up to date by claims: it need not be told anew for each.
+  p.left = free(p)
   for _, terms in ipairs(batch.runs) do
     for _ = 1, terms.count do
       i = i + 1
       local code, slots = claim(p, batch, i, terms)
       answers[i] = code or slots
       if slots then
-        granted[#granted + 1] = i
+        grants = grants + 1
+        granted[grants] = i
         -- It is not limited, or was counted before.
         if terms.per_s == 0 then
           batch.apart[i] = true
