@@ -1,5 +1,5 @@
 //! Rounds: every candidate once, then all of them again the other way round, so that whatever the machine does meanwhile
-//! happens to all. Those for information are measured now and then.
+//! happens to all. Those of which less has to be known are measured now and then.
 
 use std::collections::BTreeMap;
 
@@ -13,8 +13,6 @@ use crate::servers::Servers;
 
 /// The part of a run that is made beforehand, unmeasured.
 const WARM_UP: usize = 10;
-/// Of so many rounds, the candidates for information are measured in one.
-const ASIDE_EVERY: usize = 3;
 
 /// The runs of every candidate, one per round.
 pub(crate) type Runs = BTreeMap<&'static str, Vec<Run>>;
@@ -26,8 +24,8 @@ pub(crate) fn run(servers: &mut Servers, candidates: &[Candidate], rounds: usize
     }
     let mut runs = Runs::new();
     for round in 0..rounds {
-        let is_due = |candidate: &&Candidate| !candidate.aside || round % ASIDE_EVERY == 0;
-        let mut order: Vec<&Candidate> = candidates.iter().filter(is_due).collect();
+        let mut order: Vec<&Candidate> =
+            candidates.iter().filter(|candidate| round % candidate.every == 0).collect();
         if round % 2 == 1 {
             order.reverse();
         }
