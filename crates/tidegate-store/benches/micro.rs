@@ -48,6 +48,7 @@ fn journal(directory: &Path) -> Journal {
         directory: directory.to_owned(),
         segment_bytes: 64 << 20,
         max_unrecorded: STOCK as usize,
+        patience: std::time::Duration::from_secs(5),
     };
     Journal::open(options, 0, Box::new(RealDisk), Box::new(Silent)).unwrap()
 }

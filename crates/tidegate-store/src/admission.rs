@@ -15,6 +15,7 @@ use tidegate_core::{
     StockEntry, UserId,
 };
 use tokio::sync::oneshot;
+use tokio::time::timeout;
 
 pub use self::cluster::{Cluster, News};
 pub use self::embedded::Embedded;
@@ -32,13 +33,21 @@ pub struct Taken {
     pub kept: Option<Kept>,
 }
 
-/// Resolves once a claim is durable.
+/// Resolves once a claim is durable, or late.
 #[derive(Debug)]
-pub struct Kept(oneshot::Receiver<Result<(), AppendError>>);
+pub struct Kept {
+    told: oneshot::Receiver<Result<(), AppendError>>,
+    /// When it is late; none where the intake says so.
+    within: Option<Duration>,
+}
 
 impl Kept {
     pub async fn wait(self) -> Result<(), AppendError> {
-        self.0.await.map_err(|_| AppendError::Failed("the intake was closed".into()))?
+        let told = match self.within {
+            None => self.told.await,
+            Some(within) => timeout(within, self.told).await.unwrap_or(Ok(Err(AppendError::Late))),
+        };
+        told.map_err(|_| AppendError::Failed("the intake was closed".into()))?
     }
 }
 

@@ -27,6 +27,9 @@ pub enum AppendError {
     /// The disk failed while it was being written. Only a restart can tell whether it was kept.
     #[error("the intake failed and must be reopened: {0}")]
     Failed(String),
+    /// It is not known yet: it takes longer than anybody is to wait. What is on its way stays so.
+    #[error("the intake takes too long")]
+    Late,
     /// The ledger could not take it.
     #[error("{}", .0.sentence())]
     Rejected(Rejection),

@@ -4,6 +4,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tidegate_core::Claim;
 use tidegate_store::conformance;
@@ -27,8 +28,12 @@ async fn memory_gate_conforms() {
 }
 
 fn journal(directory: &Path, recorded: u64) -> Journal {
-    let options =
-        JournalOptions { directory: directory.to_owned(), segment_bytes: 64 << 10, max_unrecorded: 1_000 };
+    let options = JournalOptions {
+        directory: directory.to_owned(),
+        segment_bytes: 64 << 10,
+        max_unrecorded: 1_000,
+        patience: Duration::from_secs(5),
+    };
     Journal::open(options, recorded, Box::new(RealDisk), Box::new(Silent)).unwrap()
 }
 

@@ -27,6 +27,7 @@ struct FaultyDisk(Arc<Faults>);
 struct Faults {
     full: AtomicBool,
     sync_fails: AtomicBool,
+    hangs: AtomicBool,
     syncs: AtomicU64,
 }
 
@@ -44,6 +45,9 @@ impl Disk for FaultyDisk {
         self.0.syncs.fetch_add(1, Ordering::SeqCst);
         if self.0.sync_fails.load(Ordering::SeqCst) {
             return Err(io::Error::other("the disk is gone"));
+        }
+        while self.0.hangs.load(Ordering::SeqCst) {
+            std::thread::sleep(Duration::from_millis(1));
         }
         RealDisk.sync(file)
     }
@@ -68,10 +72,15 @@ impl Observer for Seen {
 }
 
 const SEGMENT: u64 = 8 << 10;
+const PATIENCE: Duration = Duration::from_millis(200);
 
 fn open_with(directory: &Path, recorded: u64, disk: FaultyDisk, seen: Seen) -> Result<Journal, OpenError> {
-    let options =
-        JournalOptions { directory: directory.to_owned(), segment_bytes: SEGMENT, max_unrecorded: 100_000 };
+    let options = JournalOptions {
+        directory: directory.to_owned(),
+        segment_bytes: SEGMENT,
+        max_unrecorded: 100_000,
+        patience: PATIENCE,
+    };
     Journal::open(options, recorded, Box::new(disk), Box::new(seen))
 }
 
@@ -243,11 +252,39 @@ async fn after_a_failed_sync_nothing_is_written_any_more() {
 #[tokio::test]
 async fn the_backlog_is_bounded() {
     let directory = tempfile::tempdir().unwrap();
-    let options =
-        JournalOptions { directory: directory.path().to_owned(), segment_bytes: SEGMENT, max_unrecorded: 2 };
+    let options = JournalOptions {
+        directory: directory.path().to_owned(),
+        segment_bytes: SEGMENT,
+        max_unrecorded: 2,
+        patience: PATIENCE,
+    };
     let journal = Journal::open(options, 0, Box::new(RealDisk), Box::new(Seen::default())).unwrap();
     append(&journal, 1..=2).await;
     assert!(matches!(journal.append(claim(3, 3, &[1])).await, Err(AppendError::Full)));
     journal.recorded(1).await;
     append(&journal, 3..=3).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whoever_waits_too_long_for_the_disk_is_told_so_once_and_their_claim_is_kept() {
+    let (directory, disk) = (tempfile::tempdir().unwrap(), FaultyDisk::default());
+    let journal = open_with(directory.path(), 0, disk.clone(), Seen::default()).unwrap();
+    append(&journal, 1..=1).await;
+    let started = std::time::Instant::now();
+    disk.0.hangs.store(true, Ordering::SeqCst);
+    // The first of these is being written, the second waits behind it.
+    let first = journal.enqueue(Arc::new(claim(2, 2, &[2]))).unwrap();
+    while disk.0.syncs.load(Ordering::SeqCst) < 2 {
+        std::thread::yield_now();
+    }
+    let second = journal.enqueue(Arc::new(claim(3, 3, &[3]))).unwrap();
+    for waits in [first, second] {
+        assert!(matches!(waits.await, Ok(Err(AppendError::Late))));
+    }
+    assert!(started.elapsed() >= PATIENCE, "not before their time");
+    // Whoever comes now waits for themselves.
+    let third = journal.enqueue(Arc::new(claim(4, 4, &[4]))).unwrap();
+    disk.0.hangs.store(false, Ordering::SeqCst);
+    assert!(matches!(third.await, Ok(Ok(()))));
+    assert_eq!(orders(&journal).await, [1, 2, 3, 4]);
 }

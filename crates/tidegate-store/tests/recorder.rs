@@ -52,6 +52,7 @@ async fn a_poisoned_claim_is_set_aside_and_the_others_go_on() {
         directory: directory.path().join("journal"),
         segment_bytes: 64 << 10,
         max_unrecorded: 1_000,
+        patience: Duration::from_secs(5),
     };
     let journal = Arc::new(Journal::open(options, 0, Box::new(RealDisk), Box::new(Silent)).unwrap());
     for order in 1..=6 {

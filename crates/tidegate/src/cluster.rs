@@ -76,7 +76,7 @@ pub async fn join_at(config: &Config, clock: Clock) -> anyhow::Result<Joined> {
         number: node.number,
         max_pending: config.cluster.max_unrecorded,
         batches: config.cluster.batches,
-        waits: config.sales.answer_within_ms > 0,
+        answer_within: Duration::from_millis(config.sales.answer_within_ms),
     };
     let (cluster, news) = Cluster::new(redis, options);
     let highest_id = ledger.highest_id().await?;

@@ -1,6 +1,7 @@
 //! Builds the embedded backends from the configuration: everything in one process, its files in one directory.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tidegate_core::Claim;
 use tidegate_store::admission::Admission;
@@ -55,6 +56,7 @@ pub async fn open_on(config: &Config, clock: Clock, disk: Box<dyn Disk>) -> anyh
         directory: config.data_dir.join("journal"),
         segment_bytes: u64::from(config.journal.segment_mb) << 20,
         max_unrecorded: config.journal.max_unrecorded,
+        patience: Duration::from_millis(config.sales.answer_within_ms),
     };
     let journal = Arc::new(Journal::open(options, ledger.position().await?, disk, Box::new(watch))?);
     let highest_id = ledger.highest_id().await?.max(journal.highest_order());

@@ -50,8 +50,8 @@ pub struct ClusterOptions {
     pub max_pending: usize,
     /// Whether claims that wait go to the gate together.
     pub batches: bool,
-    /// Whether buyers wait until their claims are recorded.
-    pub waits: bool,
+    /// How long buyers wait until their claims are recorded; zero where nobody does.
+    pub answer_within: Duration,
 }
 
 #[derive(Debug)]
@@ -95,7 +95,7 @@ impl Watch for Books {
 impl Cluster {
     /// Over this link; gives also what other nodes tell.
     pub fn new(link: Link, options: ClusterOptions) -> (Self, mpsc::UnboundedReceiver<News>) {
-        let pending = Pending::new(options.max_pending, options.waits);
+        let pending = Pending::new(options.max_pending, !options.answer_within.is_zero());
         let books = Arc::new(Books { pending, readers: Readers::default() });
         let gate = RedisGate::new(link, options.prefix.clone(), options.node.clone());
         let watch: Weak<dyn Watch> = Arc::downgrade(&books) as _;
@@ -123,7 +123,7 @@ impl Cluster {
             return;
         }
         let outcomes = Arc::new(Outcomes { shared: Arc::downgrade(&self.0), outer: listener });
-        let rush = (!self.0.options.waits).then(|| self.0.books.pending.rush().clone());
+        let rush = self.0.options.answer_within.is_zero().then(|| self.0.books.pending.rush().clone());
         self.0.books.readers.start(ledger, outcomes, now, rush).await;
         tokio::spawn(ask_the_ledger(Arc::downgrade(&self.0)));
     }
@@ -164,7 +164,9 @@ impl Cluster {
         if matches!(decided, Err(NotTaken::Rejected(Rejection::NotReady) | NotTaken::NotKept(_))) {
             self.0.attention.notify_one();
         }
-        decided.map(|Given { claim, outcome }| Taken { claim, kept: outcome.map(Kept) })
+        let within = Some(self.0.options.answer_within);
+        decided
+            .map(|Given { claim, outcome }| Taken { claim, kept: outcome.map(|told| Kept { told, within }) })
     }
 
     /// The ledger may know its key: it is looked up there, then the gate asked again.

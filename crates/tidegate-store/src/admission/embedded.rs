@@ -59,7 +59,7 @@ impl Embedded {
         let (claim, done) = self
             .gate
             .decide(request, |claim| self.journal.enqueue(claim.clone()).map_err(NotTaken::NotKept))?;
-        Ok(Taken { claim, kept: Some(Kept(done)) })
+        Ok(Taken { claim, kept: Some(Kept { told: done, within: None }) })
     }
 
     pub(super) fn depth(&self) -> usize {

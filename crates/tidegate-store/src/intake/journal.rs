@@ -8,6 +8,7 @@
 mod backlog;
 pub mod disk;
 mod frame;
+mod patience;
 mod rush;
 mod scan;
 mod segment;
@@ -35,6 +36,8 @@ pub struct JournalOptions {
     pub segment_bytes: u64,
     /// Claims that may wait to be recorded; beyond that appends are refused.
     pub max_unrecorded: usize,
+    /// Whoever waits for a claim longer than this is told that it is late.
+    pub patience: Duration,
 }
 
 /// Why a journal could not be opened.
@@ -127,6 +130,7 @@ impl Journal {
             wake,
         });
         tokio::spawn(wake_waiters(woken));
+        tokio::spawn(patience::watch(Arc::downgrade(&shared), options.patience));
         let writer = std::thread::Builder::new()
             .name("journal".into())
             .spawn({

@@ -1,7 +1,6 @@
 //! What an order and a play have to get past alike, in the published order: load, rates, who asks, their key.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Instant;
 
 use axum::http::Method;
 use tidegate_core::{Campaign, IdempotencyKey, Rejection, UserId};
@@ -10,6 +9,7 @@ use super::Site;
 use super::headers::Headers;
 use super::input::{idempotency_key, token};
 use super::problem::Problem;
+use super::visit::Came;
 
 /// Places for those who try at the same time: a count, since each attempt takes one and nobody waits for it.
 #[derive(Debug)]
@@ -47,12 +47,12 @@ impl<'a> Attempt<'a> {
         site: &'a Site,
         campaign: &Campaign,
         headers: Headers<'_>,
-        came: Instant,
+        came: Came,
     ) -> Result<Self, Problem> {
         let place = site.orders.take().ok_or(Rejection::Busy)?;
-        site.app.count_attempt(campaign, came).await?;
-        let user = site.app.buyer(token(&Method::POST, headers)?).await?;
-        site.app.count_attempt_of(user, campaign, came)?;
+        site.app.count_attempt(campaign, came.at).await?;
+        let user = site.app.buyer_at(token(&Method::POST, headers)?, came.now).await?;
+        site.app.count_attempt_of(user, campaign, came.at)?;
         Ok(Self { user, key: idempotency_key(headers)?, _place: place })
     }
 }

@@ -6,7 +6,6 @@
 use std::net::IpAddr;
 use std::panic::AssertUnwindSafe;
 use std::pin::pin;
-use std::time::Instant;
 
 use axum::Router;
 use axum::extract::Request;
@@ -19,7 +18,7 @@ use tower::ServiceExt;
 use super::answer::Answer;
 use super::headers::Headers;
 use super::input::{Peer, Sent};
-use super::visit::{Dress, Visit};
+use super::visit::{Came, Dress, Visit};
 use super::{Site, broken, orders, plays};
 use crate::metrics::Route;
 
@@ -46,7 +45,7 @@ impl Doors {
         };
         let (parts, body) = request.into_parts();
         let headers = (&parts.headers).into();
-        let (path, sent, came) = (parts.uri.path(), Sent::Coming(body), Instant::now());
+        let (path, sent, came) = (parts.uri.path(), Sent::Coming(body), Came::just_now(&self.site.app));
         let (answer, dress) = self.grant(wish, from, path, headers, sent, came).await;
         let mut response = answer.into_response();
         dress.put_on(&mut response);
@@ -65,7 +64,7 @@ impl Doors {
         self.site.app.parse(rest.strip_suffix("/plays")?).map(Wish::Play)
     }
 
-    /// `came` is when it was read: the clock is looked at once for everything that is counted by it.
+    /// `came` is when it was read.
     pub(super) async fn grant(
         &self,
         wish: Wish,
@@ -73,7 +72,7 @@ impl Doors {
         path: &str,
         headers: Headers<'_>,
         sent: Sent<'_>,
-        came: Instant,
+        came: Came,
     ) -> (Answer, Dress) {
         let site = &self.site;
         let route = match wish {
@@ -82,7 +81,7 @@ impl Doors {
         };
         let asker = site.limits.asker(Peer(from), headers);
         let (visit, may_ask) =
-            Visit::begin(site, Route::Known(route), &Method::POST, path, Some(asker), came);
+            Visit::begin(site, Route::Known(route), &Method::POST, path, Some(asker), came.at);
         let answer = async {
             match (may_ask, wish) {
                 (Err(refusal), _) => refusal.answer(),

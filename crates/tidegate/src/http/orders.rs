@@ -23,6 +23,7 @@ use super::order_shapes::OrderShape;
 use super::problem::Problem;
 use super::shapes::PageShape;
 use super::terms::Checks;
+use super::visit::Came;
 use crate::ops::Refusal;
 use crate::ops::live::Attempted;
 use crate::ops::orders::Placed;
@@ -67,7 +68,7 @@ impl OrderInput {
               (status = 503, body = Problem)))]
 async fn place(State(site): State<Site>, Id(id): Id<CampaignId>, request: Request) -> Response {
     let (Parts { headers, .. }, body) = request.into_parts();
-    answer(&site, id, (&headers).into(), Sent::Coming(body), Instant::now()).await.into_response()
+    answer(&site, id, (&headers).into(), Sent::Coming(body), Came::just_now(&site.app)).await.into_response()
 }
 
 /// Answers an order, whichever way it came.
@@ -76,10 +77,10 @@ pub(super) async fn answer(
     id: CampaignId,
     headers: Headers<'_>,
     sent: Sent<'_>,
-    came: Instant,
+    came: Came,
 ) -> Answer {
     let outcome = try_place(site, id, headers, sent, came).await;
-    count(site, id, &outcome, came);
+    count(site, id, &outcome, came.at);
     let Placed { order, replayed } = match outcome {
         Ok(placed) => placed,
         Err(problem) => return problem.answer(),
@@ -106,12 +107,12 @@ async fn try_place(
     id: CampaignId,
     headers: Headers<'_>,
     sent: Sent<'_>,
-    came: Instant,
+    came: Came,
 ) -> Result<Placed, Problem> {
     let app = &site.app;
-    let sale = match app.open_campaign(id, app.now()).await {
+    let sale = match app.open_campaign(id, came.now).await {
         Ok(sale) => sale,
-        Err(refusal) => return Box::pin(replay(site, id, headers, sent, refusal)).await,
+        Err(refusal) => return Box::pin(replay(site, id, headers, sent, came, refusal)).await,
     };
     let attempt = Attempt::admit(site, &sale, headers, came).await?;
     let input: OrderInput = json(headers, sent, site.bounds).await?;
@@ -124,11 +125,12 @@ async fn replay(
     id: CampaignId,
     headers: Headers<'_>,
     sent: Sent<'_>,
+    came: Came,
     refusal: Refusal,
 ) -> Result<Placed, Problem> {
     let Ok(Some(key)) = idempotency_key(headers) else { return Err(refusal.into()) };
     let token = token(&Method::POST, headers)?;
-    let Ok(buyer) = site.app.buyer(token).await else { return Err(refusal.into()) };
+    let Ok(buyer) = site.app.buyer_at(token, came.now).await else { return Err(refusal.into()) };
     // Nearly everybody who is too late: their body need not be read.
     if site.app.holds_nothing(buyer, id).await {
         return Err(refusal.into());

@@ -23,6 +23,7 @@ use super::input::{Asked, Buyer, Id, Input, PageQuery, Sent, idempotency_key, js
 use super::problem::Problem;
 use super::shapes::PageShape;
 use super::terms::Checks;
+use super::visit::Came;
 use crate::ops::Refusal;
 use crate::ops::live::Attempted;
 use crate::ops::plays::{PlayView, Played};
@@ -79,7 +80,7 @@ async fn read(site: &Site, headers: Headers<'_>, sent: Sent<'_>) -> Result<PlayI
               (status = 422, body = Problem), (status = 503, body = Problem)))]
 async fn play(State(site): State<Site>, Id(id): Id<DrawId>, request: Request) -> Response {
     let (Parts { headers, .. }, body) = request.into_parts();
-    answer(&site, id, (&headers).into(), Sent::Coming(body), Instant::now()).await.into_response()
+    answer(&site, id, (&headers).into(), Sent::Coming(body), Came::just_now(&site.app)).await.into_response()
 }
 
 /// Answers a play, whichever way it came.
@@ -88,10 +89,10 @@ pub(super) async fn answer(
     id: DrawId,
     headers: Headers<'_>,
     sent: Sent<'_>,
-    came: Instant,
+    came: Came,
 ) -> Answer {
     let outcome = try_play(site, id.campaign(), headers, sent, came).await;
-    count(site, id.campaign(), &outcome, came);
+    count(site, id.campaign(), &outcome, came.at);
     let Played { play, replayed } = match outcome {
         Ok(played) => played,
         Err(problem) => return problem.answer(),
@@ -124,12 +125,12 @@ async fn try_play(
     id: CampaignId,
     headers: Headers<'_>,
     sent: Sent<'_>,
-    came: Instant,
+    came: Came,
 ) -> Result<Played, Problem> {
     let app = &site.app;
-    let draw = match app.open_campaign(id, app.now()).await {
+    let draw = match app.open_campaign(id, came.now).await {
         Ok(draw) => draw,
-        Err(refusal) => return Box::pin(replay(site, id, headers, sent, refusal)).await,
+        Err(refusal) => return Box::pin(replay(site, id, headers, sent, came, refusal)).await,
     };
     let attempt = Attempt::admit(site, &draw, headers, came).await?;
     let input = read(site, headers, sent).await?;
@@ -142,11 +143,12 @@ async fn replay(
     id: CampaignId,
     headers: Headers<'_>,
     sent: Sent<'_>,
+    came: Came,
     refusal: Refusal,
 ) -> Result<Played, Problem> {
     let Ok(Some(key)) = idempotency_key(headers) else { return Err(refusal.into()) };
     let token = token(&Method::POST, headers)?;
-    let Ok(player) = site.app.buyer(token).await else { return Err(refusal.into()) };
+    let Ok(player) = site.app.buyer_at(token, came.now).await else { return Err(refusal.into()) };
     if site.app.holds_nothing(player, id).await {
         return Err(refusal.into());
     }

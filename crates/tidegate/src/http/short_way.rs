@@ -26,7 +26,7 @@ use super::doors::Doors;
 use super::headers::Headers;
 use super::input::Sent;
 use super::socket::Socket;
-use super::visit::write_header;
+use super::visit::{Came, write_header};
 use crate::ops::App;
 
 /// Read at once; an order takes up a tenth of it.
@@ -77,7 +77,7 @@ pub(super) async fn serve(
                 continue;
             }
         }
-        let came = Instant::now();
+        let came = Came::just_now(app);
         let mut room = [const { MaybeUninit::uninit() }; MOST_HEADERS];
         let Some(asked) = Asked::read(&read, &mut room) else { return End::NotForHere(read.into()) };
         match asked
@@ -85,8 +85,8 @@ pub(super) async fn serve(
             .await
         {
             // Not when it came: an answer may take longer than a client may be silent.
-            Ok(true) => last = Instant::now(),
-            Ok(false) => return End::NotForHere(read.into()),
+            Ok(Some(took)) => last = came.at + took,
+            Ok(None) => return End::NotForHere(read.into()),
             Err(_) => return End::Gone,
         }
         out.clear();
@@ -141,26 +141,28 @@ impl<'a> Asked<'a> {
         is_plain.then_some(Self { method, target, headers, body })
     }
 
-    /// Writes the answer; `false` where there is none here.
+    /// Writes the answer, and says how long that took; `None` where there is none here.
     async fn answer(
         self,
         doors: &Doors,
-        (peer, came): (IpAddr, Instant),
+        (peer, came): (IpAddr, Came),
         out: &mut Out<'_>,
-    ) -> io::Result<bool> {
+    ) -> io::Result<Option<Duration>> {
         let Self { method, target, headers, body } = &self;
         let Some(wish) = doors.wish(method, target) else {
-            return Box::pin(self.answer_by_router(doors, peer, out)).await;
+            let answered = Box::pin(self.answer_by_router(doors, peer, out)).await?;
+            return Ok(answered.then(|| came.at.elapsed()));
         };
         let (answer, dress) =
             doors.grant(wish, peer, target, Headers::Read(headers), Sent::Whole(body), came).await;
         out.begin(answer.status);
         answer.headers.iter().for_each(|(name, value)| write_header(out.bytes, name, value.as_bytes()));
+        let took = dress.took;
         dress.write(out.bytes);
-        out.end_head(answer.status, Some(answer.body.len() as u64), doors.site.app.now());
+        out.end_head(answer.status, Some(answer.body.len() as u64), came.now + took);
         out.bytes.extend_from_slice(&answer.body);
         out.send().await?;
-        Ok(true)
+        Ok(Some(took))
     }
 
     /// The same for what has no door of its own.

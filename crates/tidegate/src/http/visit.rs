@@ -1,12 +1,13 @@
 //! Around every request, whichever way it comes: limits before it, headers and counts after it.
 
 use std::sync::LazyLock;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use axum::extract::{MatchedPath, Request, State};
 use axum::http::{HeaderMap, HeaderName, Method, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
+use tidegate_core::Moment;
 
 use super::input::Peer;
 use super::limits;
@@ -14,7 +15,7 @@ use super::problem::Problem;
 use super::{Site, browser, pages};
 use crate::buckets::{Empty, Left};
 use crate::metrics::{RequestLabels, Route};
-use crate::ops::Refusal;
+use crate::ops::{App, Refusal};
 
 pub(super) struct Visit<'a> {
     site: &'a Site,
@@ -49,15 +50,31 @@ impl<'a> Visit<'a> {
         let (route, method, status) = (self.route, self.method, status.as_u16());
         let metrics = &self.site.app.metrics;
         metrics.requests.count(RequestLabels { route, method, status });
-        metrics.request_seconds.observe(self.came.elapsed().as_secs_f64());
-        Dress { docs: self.docs, left: self.left }
+        let took = self.came.elapsed();
+        metrics.request_seconds.observe(took.as_secs_f64());
+        Dress { took, docs: self.docs, left: self.left }
     }
 }
 
 /// What every answer says: what keeps browsers in, and how much is left of its asker's limit.
 pub(super) struct Dress {
+    /// How long it took.
+    pub(super) took: Duration,
     docs: bool,
     left: Option<Left>,
+}
+
+/// When a request came, by both clocks: they are looked at once for everything that is counted or told by it.
+#[derive(Clone, Copy)]
+pub(super) struct Came {
+    pub(super) at: Instant,
+    pub(super) now: Moment,
+}
+
+impl Came {
+    pub(super) fn just_now(app: &App) -> Self {
+        Self { at: Instant::now(), now: app.now() }
+    }
 }
 
 /// What keeps browsers in, as it goes out with answers of the API.

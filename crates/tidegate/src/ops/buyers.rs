@@ -129,9 +129,13 @@ impl Sessions {
 impl App {
     /// The buyer a token belongs to: a session of ours, or a user of the merchant's.
     pub async fn buyer(&self, token: Option<&str>) -> Result<UserId, Refusal> {
+        self.buyer_at(token, self.now()).await
+    }
+
+    /// The same for whoever knows what time it is.
+    pub async fn buyer_at(&self, token: Option<&str>, now: Moment) -> Result<UserId, Refusal> {
         let token = token.ok_or(Rejection::Unauthenticated)?;
         let digest = digest(&[token.as_bytes()]);
-        let now = self.now();
         // Another node may have ended it.
         let within = (!self.admission.is_embedded()).then_some(LOOK_AGAIN);
         let found = match self.sessions.find(&digest, within) {

@@ -120,11 +120,12 @@ impl App {
     /// The claim once it is durable; as it is, and `false`, where that takes longer than an answer may.
     pub(super) async fn kept(&self, taken: Result<Taken, NotTaken>) -> Result<(Arc<Claim>, bool), NotTaken> {
         let Taken { claim, kept } = taken?;
-        // Where nobody waits, nobody needs a timer.
-        let Some(kept) = kept else { return Ok((claim, false)) };
-        match tokio::time::timeout(self.rules.answer_within, kept.wait()).await {
-            Ok(kept) => kept.map(|()| (claim, true)).map_err(NotTaken::NotKept),
-            Err(_) => Ok((claim, false)),
+        let Some(kept) = kept.filter(|_| !self.rules.answer_within.is_zero()) else {
+            return Ok((claim, false));
+        };
+        match kept.wait().await {
+            Err(AppendError::Late) => Ok((claim, false)),
+            kept => kept.map(|()| (claim, true)).map_err(NotTaken::NotKept),
         }
     }
 
@@ -364,7 +365,7 @@ fn not_kept(error: &AppendError) -> Refusal {
         AppendError::Full => Rejection::Busy.into(),
         AppendError::NoRoom(_) => Rejection::NotReady.into(),
         AppendError::Rejected(rejection) => (*rejection).into(),
-        AppendError::Failed(_) => Refusal::Unknown(
+        AppendError::Failed(_) | AppendError::Late => Refusal::Unknown(
             "The order was being kept when something failed, so its outcome is not known yet. Look at your orders later, \
              or repeat the request with the same Idempotency-Key."
                 .into(),

@@ -1,8 +1,8 @@
 //! What the journal holds in memory: claims from the moment they are queued until the ledger has them.
 //!
 //! What always holds: `recorded ≤ written ≤ end`; positions are consecutive; `unwritten` are the newest of them, less those
-//! that are being written. A buyer's claims are found by going back from the newest of all who share a place in `newest`;
-//! what is recorded ends the way, so nothing has to be taken out there.
+//! that are being written. Behind `told` somebody waits for each. A buyer's claims are found by going back from the newest of
+//! all who share a place in `newest`; what is recorded ends the way, so nothing has to be taken out there.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -20,7 +20,11 @@ pub(super) struct Backlog {
     /// Everything up to here is on disk.
     written: Position,
     queue: VecDeque<Queued>,
-    unwritten: Batch,
+    unwritten: Vec<Arc<Claim>>,
+    /// Who waits for the claims behind `told`, one each, oldest first.
+    waiters: VecDeque<Waiter>,
+    /// Whoever waited for claims up to here was told something.
+    told: Position,
     /// By buyer, some of whom share a place.
     newest: Box<[Position]>,
     units: HashMap<CampaignId, u32>,
@@ -39,20 +43,15 @@ struct Queued {
 /// Places for buyers, at most; untouched ones take up no memory.
 const MOST_PLACES: usize = 1 << 18;
 
-/// Claims to be written together, and who waits for each.
-#[derive(Debug, Default)]
-pub(super) struct Batch {
-    pub(super) claims: Vec<Arc<Claim>>,
-    pub(super) waiters: Vec<Waiter>,
-}
-
 impl Backlog {
     pub(super) fn new(recorded: Position, unrecorded: Vec<Claim>, max: usize) -> Self {
         let mut backlog = Self {
             recorded,
             written: recorded,
             queue: VecDeque::new(),
-            unwritten: Batch::default(),
+            unwritten: Vec::new(),
+            waiters: VecDeque::new(),
+            told: recorded,
             newest: vec![0; max.clamp(1, MOST_PLACES).next_power_of_two()].into(),
             units: HashMap::new(),
             max,
@@ -62,7 +61,7 @@ impl Backlog {
         for claim in unrecorded {
             backlog.insert(Arc::new(claim));
         }
-        backlog.written = backlog.end();
+        (backlog.written, backlog.told) = (backlog.end(), backlog.end());
         backlog
     }
 
@@ -104,9 +103,9 @@ impl Backlog {
     pub(super) fn push(&mut self, claim: Arc<Claim>, waiter: Waiter) -> Result<bool, AppendError> {
         self.check()?;
         self.insert(claim.clone());
-        self.unwritten.claims.push(claim);
-        self.unwritten.waiters.push(waiter);
-        Ok(self.unwritten.claims.len() == 1)
+        self.unwritten.push(claim);
+        self.waiters.push_back(waiter);
+        Ok(self.unwritten.len() == 1)
     }
 
     fn insert(&mut self, claim: Arc<Claim>) {
@@ -149,14 +148,14 @@ impl Backlog {
 
     /// How many claims wait to be written.
     pub(super) fn unwritten(&self) -> usize {
-        self.unwritten.claims.len()
+        self.unwritten.len()
     }
 
     /// The claims to be written next, with the position of the first.
-    pub(super) fn take_unwritten(&mut self, most: usize) -> (Position, Batch) {
-        let Batch { claims, waiters } = &mut self.unwritten;
-        let most = most.min(claims.len());
-        let rest = Batch { claims: claims.split_off(most), waiters: waiters.split_off(most) };
+    pub(super) fn take_unwritten(&mut self, most: usize) -> (Position, Vec<Arc<Claim>>) {
+        // The next will be about as many.
+        let mut rest = Vec::with_capacity(self.unwritten.capacity());
+        rest.extend(self.unwritten.drain(most.min(self.unwritten.len())..));
         (self.written + 1, std::mem::replace(&mut self.unwritten, rest))
     }
 
@@ -169,12 +168,21 @@ impl Backlog {
         )
     }
 
-    /// The next `count` claims are on disk.
-    pub(super) fn wrote(&mut self, count: usize) {
+    /// The next `count` claims are on disk. Gives back who waits for them.
+    pub(super) fn wrote(&mut self, count: usize) -> Vec<Waiter> {
         self.written += count as u64;
+        self.waiting_through(self.written)
     }
 
-    /// Nothing beyond what is written was kept: drops all of it. Gives back who waits for what nobody has taken yet.
+    /// Those who wait for claims up to there; they are to be told something.
+    pub(super) fn waiting_through(&mut self, through: Position) -> Vec<Waiter> {
+        let count = usize::try_from(through.saturating_sub(self.told)).unwrap_or(usize::MAX);
+        let waiters: Vec<_> = self.waiters.drain(..count.min(self.waiters.len())).collect();
+        self.told += waiters.len() as u64;
+        waiters
+    }
+
+    /// Nothing beyond what is written was kept: drops all of it. Gives back who waits for it.
     pub(super) fn refuse(&mut self) -> (Vec<Arc<Claim>>, Vec<Waiter>) {
         let keep = usize::try_from(self.written - self.recorded).unwrap_or(usize::MAX);
         let dropped: Vec<_> = self.queue.drain(keep..).collect();
@@ -184,13 +192,16 @@ impl Backlog {
             self.uncount(claim);
         }
         let dropped = dropped.into_iter().map(|queued| queued.claim).collect();
-        (dropped, std::mem::take(&mut self.unwritten).waiters)
+        self.unwritten.clear();
+        self.told = self.written;
+        (dropped, self.waiters.drain(..).collect())
     }
 
     /// The disk failed: whether the unwritten claims were kept only a restart can tell.
     pub(super) fn fail(&mut self, problem: AppendError) -> Vec<Waiter> {
         self.problem = Some(problem);
-        std::mem::take(&mut self.unwritten).waiters
+        self.unwritten.clear();
+        self.waiting_through(self.end())
     }
 
     /// There is no room now (`Some`), or there is again.
@@ -258,8 +269,8 @@ mod tests {
                         expected.insert(backlog.end(), (user, number));
                     }
                     Step::Write(most) => {
-                        let (_, batch) = backlog.take_unwritten(most);
-                        backlog.wrote(batch.claims.len());
+                        let (_, claims) = backlog.take_unwritten(most);
+                        backlog.wrote(claims.len());
                     }
                     Step::Refuse => {
                         backlog.refuse();

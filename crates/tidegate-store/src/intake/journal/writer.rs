@@ -7,7 +7,6 @@ use std::time::{Duration, Instant};
 use parking_lot::MutexGuard;
 
 use super::super::AppendError;
-use super::backlog::Batch;
 use super::segment::WriteError;
 use super::{Shared, Written, frame};
 
@@ -24,7 +23,7 @@ pub(super) fn run(shared: &Arc<Shared>) {
     let most = batch_size(shared);
     let (mut out_of_room, mut last) = (false, 1);
     loop {
-        let (first, batch) = {
+        let (first, claims) = {
             let mut backlog = shared.backlog.lock();
             loop {
                 if backlog.unwritten() > 0 {
@@ -51,7 +50,6 @@ pub(super) fn run(shared: &Arc<Shared>) {
             }
         };
         let started = Instant::now();
-        let Batch { claims, mut waiters } = batch;
         last = u32::try_from(claims.len()).unwrap_or(u32::MAX);
         let result = {
             let mut segments = shared.segments.lock();
@@ -61,7 +59,7 @@ pub(super) fn run(shared: &Arc<Shared>) {
         };
         match result {
             Ok(()) => {
-                shared.backlog.lock().wrote(claims.len());
+                let waiters = shared.backlog.lock().wrote(claims.len());
                 shared.durable.notify_one();
                 wake(shared, waiters, Ok(()));
                 shared.observer.room(None);
@@ -69,7 +67,7 @@ pub(super) fn run(shared: &Arc<Shared>) {
             }
             Err(WriteError::NoRoom(error)) => {
                 let problem = AppendError::NoRoom(error.to_string());
-                let (dropped, others) = {
+                let (dropped, waiters) = {
                     let mut backlog = shared.backlog.lock();
                     backlog.set_problem(Some(problem.clone()));
                     backlog.refuse()
@@ -77,12 +75,11 @@ pub(super) fn run(shared: &Arc<Shared>) {
                 out_of_room = true;
                 shared.observer.refused(&dropped);
                 shared.observer.room(Some(&error.to_string()));
-                waiters.extend(others);
                 wake(shared, waiters, Err(problem));
             }
             Err(WriteError::Failed(error)) => {
                 let problem = AppendError::Failed(error.to_string());
-                waiters.extend(shared.backlog.lock().fail(problem.clone()));
+                let waiters = shared.backlog.lock().fail(problem.clone());
                 shared.observer.failed(&error.to_string());
                 wake(shared, waiters, Err(problem));
                 return;
@@ -112,7 +109,7 @@ fn gather(shared: &Shared, most: usize, last: u32) {
     }
 }
 
-fn wake(shared: &Shared, waiters: Vec<super::Waiter>, result: Result<(), AppendError>) {
+pub(super) fn wake(shared: &Shared, waiters: Vec<super::Waiter>, result: Result<(), AppendError>) {
     // The task that wakes them ends with the runtime; then nobody is left to wake.
     let _ = shared.wake.send((waiters, result));
 }

@@ -1,7 +1,5 @@
 //! A draw's page: the wheel or the cards, the prizes with their exact odds, what the draw is bound to, one's own plays.
 
-use std::time::Instant;
-
 use askama::Template;
 use axum::extract::State;
 use axum::http::HeaderMap;
@@ -16,6 +14,7 @@ use super::super::draw_shapes::hex;
 use super::super::input::{Asked, Id};
 use super::super::plays::count;
 use super::super::problem::Problem;
+use super::super::visit::Came;
 use super::format::{When, odds};
 use super::forms::Form;
 use super::home::{state, tone};
@@ -190,9 +189,9 @@ pub(super) async fn play(
     form: Form,
 ) -> Response {
     let at = site.app.print(id);
-    let came = Instant::now();
+    let came = Came::just_now(&site.app);
     let outcome = try_play(&site, id, visit.user, &headers, &form, came).await;
-    count(&site, id.campaign(), &outcome, came);
+    count(&site, id.campaign(), &outcome, came.at);
     match outcome {
         Ok(played) => see(&format!("/plays/{}", site.app.print(played.play.play.id))),
         Err(problem) if problem.code() == "unauthenticated" => see(&format!("/sign-in?next=/draws/{at}")),
@@ -206,7 +205,7 @@ async fn try_play(
     user: Option<UserId>,
     headers: &HeaderMap,
     form: &Form,
-    came: Instant,
+    came: Came,
 ) -> Result<Played, Problem> {
     let app = &site.app;
     let seed: String =
@@ -218,7 +217,7 @@ async fn try_play(
     {
         return Ok(Played { play, replayed: true });
     }
-    let draw = app.open_campaign(id.campaign(), app.now()).await?;
+    let draw = app.open_campaign(id.campaign(), came.now).await?;
     let attempt = Attempt::admit(site, &draw, headers.into(), came).await?;
     Ok(app.play(attempt.user, &draw, seed, key, form.given("pass")).await?)
 }

@@ -2,8 +2,6 @@
 //!
 //! What always holds: a form that is sent again asks for what it asked before; only what was clearly refused gets a new key.
 
-use std::time::Instant;
-
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
@@ -15,6 +13,7 @@ use super::super::attempt::Attempt;
 use super::super::input::Id;
 use super::super::orders::count;
 use super::super::problem::Problem;
+use super::super::visit::Came;
 use super::forms::Form;
 use super::refusals::is_unclear;
 use super::{Trouble, Visit, see};
@@ -46,9 +45,9 @@ pub(super) async fn buy(
     headers: HeaderMap,
     form: Form,
 ) -> Response {
-    let came = Instant::now();
+    let came = Came::just_now(&site.app);
     let outcome = try_buy(&site, id, visit.user, &headers, &form, came).await;
-    count(&site, id, &outcome, came);
+    count(&site, id, &outcome, came.at);
     let placed = outcome.map(|placed| format!("/orders/{}", site.app.print(placed.order.id)));
     answered(&site.app.print(id), form.text("key"), placed)
 }
@@ -59,7 +58,7 @@ async fn try_buy(
     user: Option<UserId>,
     headers: &HeaderMap,
     form: &Form,
-    came: Instant,
+    came: Came,
 ) -> Result<Placed, Problem> {
     let app = &site.app;
     let quantity = form.number("quantity").and_then(|quantity| u32::try_from(quantity).ok());
@@ -75,7 +74,7 @@ async fn try_buy(
     {
         return Ok(Placed { order, replayed: true });
     }
-    let sale = app.open_campaign(id, app.now()).await?;
+    let sale = app.open_campaign(id, came.now).await?;
     let attempt = Attempt::admit(site, &sale, headers.into(), came).await?;
     let mut pass = form.given("pass").map(str::to_owned);
     if pass.is_none() && sale.protect.needs_pass() {
