@@ -154,7 +154,7 @@ impl Backlog {
     /// The claims to be written next, with the position of the first.
     pub(super) fn take_unwritten(&mut self, most: usize) -> (Position, Vec<Arc<Claim>>) {
         // The next will be about as many.
-        let mut rest = Vec::with_capacity(self.unwritten.capacity());
+        let mut rest = Vec::with_capacity(self.unwritten.len());
         rest.extend(self.unwritten.drain(most.min(self.unwritten.len())..));
         (self.written + 1, std::mem::replace(&mut self.unwritten, rest))
     }
@@ -241,6 +241,7 @@ mod tests {
     enum Step {
         Queue(u64),
         Write(usize),
+        Late(u64),
         Refuse,
         Record(u64),
     }
@@ -249,31 +250,59 @@ mod tests {
         prop_oneof![
             6 => (0..5_u64).prop_map(Step::Queue),
             3 => (1..4_usize).prop_map(Step::Write),
+            1 => (0..9_u64).prop_map(Step::Late),
             1 => Just(Step::Refuse),
             2 => (1..4_u64).prop_map(Step::Record),
         ]
     }
 
+    type Waiting = BTreeMap<Position, tokio::sync::oneshot::Receiver<Result<(), AppendError>>>;
+
+    fn tell(waiters: Vec<Waiter>) {
+        for waiter in waiters {
+            waiter.send(Ok(())).unwrap();
+        }
+    }
+
+    /// Those who wait for claims behind `through`; everybody else was told something, and nobody of them.
+    fn still_waiting(mut waiting: Waiting, through: Position) -> Result<Waiting, TestCaseError> {
+        let mut others = waiting.split_off(&(through + 1));
+        prop_assert!(waiting.values_mut().all(|waits| waits.try_recv().is_ok()));
+        prop_assert!(others.values_mut().all(|waits| waits.try_recv().is_err()));
+        Ok(others)
+    }
+
     proptest! {
-        /// A buyer's claims are found, oldest first, whoever shares their place and whatever was taken back or recorded.
+        /// A buyer's claims are found, oldest first, whoever shares their place and whatever was taken back or recorded; and
+        /// whoever waits is told once, of their own claim.
         #[test]
         fn everybody_finds_their_own(steps in prop::collection::vec(step(), 1..80), places in 1..4_usize) {
             let mut backlog = Backlog { max: 1000, ..Backlog::new(7, vec![], places) };
             // What is queued, by position: whose it is, and its number.
             let mut expected: BTreeMap<Position, (u64, u64)> = BTreeMap::new();
+            // Who waits, by position.
+            let mut waiting = BTreeMap::new();
             for (number, step) in (1..).zip(steps) {
                 match step {
                     Step::Queue(user) => {
-                        let (waiter, _) = tokio::sync::oneshot::channel();
+                        let (waiter, waits) = tokio::sync::oneshot::channel();
                         backlog.push(Arc::new(claim(number, user, &[1])), waiter).unwrap();
                         expected.insert(backlog.end(), (user, number));
+                        waiting.insert(backlog.end(), waits);
                     }
                     Step::Write(most) => {
                         let (_, claims) = backlog.take_unwritten(most);
-                        backlog.wrote(claims.len());
+                        tell(backlog.wrote(claims.len()));
+                        waiting = still_waiting(waiting, backlog.written())?;
+                    }
+                    Step::Late(through) => {
+                        let through = backlog.end().min(backlog.recorded() + through);
+                        tell(backlog.waiting_through(through));
+                        waiting = still_waiting(waiting, through)?;
                     }
                     Step::Refuse => {
-                        backlog.refuse();
+                        tell(backlog.refuse().1);
+                        waiting = still_waiting(waiting, Position::MAX - 1)?;
                         expected.split_off(&(backlog.written() + 1));
                     }
                     Step::Record(count) => {
