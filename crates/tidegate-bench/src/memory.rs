@@ -1,4 +1,4 @@
-//! What a buyer costs in memory: how much the server's resident memory grows while half a million people order once each.
+//! What a buyer costs in memory: how much the server's resident memory grows while a million people order once each.
 //!
 //! Included is everything that grows with them: the pool's account of who has what, keys, rates, sessions that are cached (up
 //! to their bound), and what the allocator loses between them. Not included is what is there for everybody and has a bound, which a
@@ -14,7 +14,7 @@ use crate::requests::{ORDER, Requests};
 use crate::tidegate::Tidegate;
 
 const CONNECTIONS: usize = 256;
-const BUYERS: usize = 500_000;
+const BUYERS: usize = 1_000_000;
 /// Ordered at a time; then everything is recorded, so that nobody is refused for want of recording.
 const AT_ONCE: usize = 100_000;
 
