@@ -44,7 +44,7 @@ pub struct Unrecorded {
 }
 
 pub trait Intake: Send + Sync + 'static {
-    /// Resolves once the claim is durable.
+    /// Resolves once the claim is durable, or late.
     fn append(&self, claim: Claim) -> impl Future<Output = Result<Arc<Claim>, AppendError>> + Send;
 
     /// The oldest durable claims that are not recorded, with the position of the first; waits until there are any.

@@ -72,15 +72,18 @@ impl Observer for Seen {
 }
 
 const SEGMENT: u64 = 8 << 10;
-const PATIENCE: Duration = Duration::from_millis(200);
 
-fn open_with(directory: &Path, recorded: u64, disk: FaultyDisk, seen: Seen) -> Result<Journal, OpenError> {
-    let options = JournalOptions {
+fn options(directory: &Path) -> JournalOptions {
+    JournalOptions {
         directory: directory.to_owned(),
         segment_bytes: SEGMENT,
         max_unrecorded: 100_000,
-        patience: PATIENCE,
-    };
+        patience: Duration::from_secs(30),
+    }
+}
+
+fn open_with(directory: &Path, recorded: u64, disk: FaultyDisk, seen: Seen) -> Result<Journal, OpenError> {
+    let options = options(directory);
     Journal::open(options, recorded, Box::new(disk), Box::new(seen))
 }
 
@@ -252,12 +255,7 @@ async fn after_a_failed_sync_nothing_is_written_any_more() {
 #[tokio::test]
 async fn the_backlog_is_bounded() {
     let directory = tempfile::tempdir().unwrap();
-    let options = JournalOptions {
-        directory: directory.path().to_owned(),
-        segment_bytes: SEGMENT,
-        max_unrecorded: 2,
-        patience: PATIENCE,
-    };
+    let options = JournalOptions { max_unrecorded: 2, ..options(directory.path()) };
     let journal = Journal::open(options, 0, Box::new(RealDisk), Box::new(Seen::default())).unwrap();
     append(&journal, 1..=2).await;
     assert!(matches!(journal.append(claim(3, 3, &[1])).await, Err(AppendError::Full)));
@@ -268,7 +266,9 @@ async fn the_backlog_is_bounded() {
 #[tokio::test(flavor = "multi_thread")]
 async fn whoever_waits_too_long_for_the_disk_is_told_so_once_and_their_claim_is_kept() {
     let (directory, disk) = (tempfile::tempdir().unwrap(), FaultyDisk::default());
-    let journal = open_with(directory.path(), 0, disk.clone(), Seen::default()).unwrap();
+    let patience = Duration::from_millis(500);
+    let options = JournalOptions { patience, ..options(directory.path()) };
+    let journal = Journal::open(options, 0, Box::new(disk.clone()), Box::new(Seen::default())).unwrap();
     append(&journal, 1..=1).await;
     let started = std::time::Instant::now();
     disk.0.hangs.store(true, Ordering::SeqCst);
@@ -281,7 +281,7 @@ async fn whoever_waits_too_long_for_the_disk_is_told_so_once_and_their_claim_is_
     for waits in [first, second] {
         assert!(matches!(waits.await, Ok(Err(AppendError::Late))));
     }
-    assert!(started.elapsed() >= PATIENCE, "not before their time");
+    assert!(started.elapsed() >= patience, "not before their time");
     // Whoever comes now waits for themselves.
     let third = journal.enqueue(Arc::new(claim(4, 4, &[4]))).unwrap();
     disk.0.hangs.store(false, Ordering::SeqCst);

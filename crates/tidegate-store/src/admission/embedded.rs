@@ -59,7 +59,8 @@ impl Embedded {
         let (claim, done) = self
             .gate
             .decide(request, |claim| self.journal.enqueue(claim.clone()).map_err(NotTaken::NotKept))?;
-        Ok(Taken { claim, kept: Some(Kept { told: done, within: None }) })
+        let kept = self.journal.is_waited_for().then_some(Kept { told: done, within: None });
+        Ok(Taken { claim, kept })
     }
 
     pub(super) fn depth(&self) -> usize {

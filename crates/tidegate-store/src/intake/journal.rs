@@ -36,7 +36,7 @@ pub struct JournalOptions {
     pub segment_bytes: u64,
     /// Claims that may wait to be recorded; beyond that appends are refused.
     pub max_unrecorded: usize,
-    /// Whoever waits for a claim longer than this is told that it is late.
+    /// Whoever waits for a claim longer than this is told that it is late; zero where nobody waits.
     pub patience: Duration,
 }
 
@@ -103,6 +103,7 @@ pub struct Journal {
     shared: Arc<Shared>,
     writer: Mutex<Option<JoinHandle<()>>>,
     directory: PathBuf,
+    patience: Duration,
 }
 
 impl Journal {
@@ -130,7 +131,9 @@ impl Journal {
             wake,
         });
         tokio::spawn(wake_waiters(woken));
-        tokio::spawn(patience::watch(Arc::downgrade(&shared), options.patience));
+        if !options.patience.is_zero() {
+            tokio::spawn(patience::watch(Arc::downgrade(&shared), options.patience));
+        }
         let writer = std::thread::Builder::new()
             .name("journal".into())
             .spawn({
@@ -138,7 +141,7 @@ impl Journal {
                 move || writer::run(&shared)
             })
             .map_err(|source| OpenError::Io { path: directory.clone(), source })?;
-        Ok(Self { shared, writer: Mutex::new(Some(writer)), directory })
+        Ok(Self { shared, writer: Mutex::new(Some(writer)), directory, patience: options.patience })
     }
 
     /// Queues the claim at once, and tells when it is durable. Not listening does not take it back.
@@ -202,6 +205,11 @@ impl Journal {
             // The thread ends by itself once the backlog is closed; it has nothing to report.
             let _ = writer.join();
         }
+    }
+
+    /// Whether anybody waits for claims to be durable.
+    pub fn is_waited_for(&self) -> bool {
+        !self.patience.is_zero()
     }
 
     pub fn directory(&self) -> &Path {

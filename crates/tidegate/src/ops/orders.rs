@@ -120,9 +120,7 @@ impl App {
     /// The claim once it is durable; as it is, and `false`, where that takes longer than an answer may.
     pub(super) async fn kept(&self, taken: Result<Taken, NotTaken>) -> Result<(Arc<Claim>, bool), NotTaken> {
         let Taken { claim, kept } = taken?;
-        let Some(kept) = kept.filter(|_| !self.rules.answer_within.is_zero()) else {
-            return Ok((claim, false));
-        };
+        let Some(kept) = kept else { return Ok((claim, false)) };
         match kept.wait().await {
             Err(AppendError::Late) => Ok((claim, false)),
             kept => kept.map(|()| (claim, true)).map_err(NotTaken::NotKept),

@@ -37,7 +37,8 @@ struct Seen(VecDeque<(Instant, Position)>);
 impl Seen {
     /// Up to where claims have been here for as long as anybody waits.
     fn through(&mut self, end: Position, now: Instant, patience: Duration) -> Position {
-        // Less than before where a full disk took some back: then nobody waits for those any more.
+        // Less than before where a full disk took some back: nobody waits for those any more. Whoever came in their place before
+        // this look may be told too soon, and that their claim is on its way is true.
         self.0.iter_mut().for_each(|(_, position)| *position = end.min(*position));
         self.0.push_back((now, end));
         let old = self.0.partition_point(|(at, _)| now.duration_since(*at) >= patience);

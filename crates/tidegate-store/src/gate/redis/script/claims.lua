@@ -18,7 +18,7 @@ local printed = {}
 local function print_number(number)
   local text = printed[number]
   if not text then
-    text = string.format("%d", number)
+    text = format("%d", number)
     printed[number] = text
   end
   return text
@@ -77,7 +77,7 @@ local function claim(p, batch, i, terms)
   local first = batch.first
   local who, key = first and first[batch.users[i]] or i, batch.keys[i]
   local line, granted, left = batch.lines[who], batch.granted[who], p.left
-  -- Whoever is not known has not asked before.
+  -- Whoever is not known and comes once has not asked before.
   if terms.per_s > 0 and (line or first or batch.refused[who]) and is_too_often(batch, who, terms.per_s) then
     return "slower"
   end
