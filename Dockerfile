@@ -7,7 +7,8 @@ COPY . .
 # The caches are not part of the layer, so the program is copied out of them.
 RUN --mount=type=cache,target=/usr/local/cargo/registry \
     --mount=type=cache,target=/src/target \
-    cargo build --release --locked && cp target/release/tidegate /tidegate
+    cargo build --profile dist --locked && objcopy --only-keep-debug target/dist/tidegate /tidegate.debug \
+    && strip -o /tidegate target/dist/tidegate && objcopy --add-gnu-debuglink=/tidegate.debug /tidegate
 
 FROM debian:bookworm-slim
 # curl is for the health check: the program has no command that asks a running server.
@@ -16,7 +17,7 @@ RUN apt-get update \
     && rm -rf /var/lib/apt/lists/* \
     && useradd --system --uid 10001 --user-group --no-create-home --shell /usr/sbin/nologin tidegate \
     && install -d -o tidegate -g tidegate -m 0700 /data
-COPY --from=build /tidegate /usr/local/bin/tidegate
+COPY --from=build /tidegate /tidegate.debug /usr/local/bin/
 
 # Everybody can reach a published port: no demo buyers, whose tokens are public.
 ENV TIDEGATE_LISTEN=0.0.0.0:8080 \

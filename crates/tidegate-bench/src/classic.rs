@@ -1,8 +1,9 @@
-//! The usual way to build it on Redis: one script per order checks the stock and the buyer, takes a unit and notes the order
-//! in a stream; the answer waits for it.
+//! The usual way to build it on Redis: one script per order checks the stock and the buyer, takes a unit and notes the
+//! order in a stream; the answer waits for it.
 //!
-//! It is given every advantage: no session is looked up, the buyer is whoever the request says; no limits, no keys; the
-//! script is loaded beforehand; all requests share one connection, over which their calls follow each other without waiting.
+//! It is given every advantage: no session is looked up, the buyer is whoever the request says; no limits, no keys;
+//! the script is loaded beforehand; all requests share one connection, over which their calls follow each other
+//! without waiting.
 
 use axum::extract::{Path, State};
 use axum::http::{HeaderMap, StatusCode, header};

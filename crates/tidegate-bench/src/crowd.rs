@@ -1,7 +1,7 @@
 //! Many connections of one thread: what closed and open loops send over, and read from.
 //!
-//! What always holds: a connection has at most one request under way. A request that does not go into the socket at once
-//! is an error, since requests are far smaller than a socket's buffer.
+//! What always holds: a connection has at most one request under way. A request that does not go into the socket at
+//! once is an error, since requests are far smaller than a socket's buffer.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::SocketAddr;

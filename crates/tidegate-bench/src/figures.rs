@@ -42,8 +42,8 @@ pub(crate) fn median(values: &[f64]) -> Option<f64> {
     Some(if sorted.len() % 2 == 1 { upper } else { f64::midpoint(sorted[middle - 1], upper) })
 }
 
-/// The median of what `over` is compared with `under`, round by round; of medians where they were not measured in the same
-/// rounds. `None` of nothing.
+/// The median of what `over` is compared with `under`, round by round; of medians where they were not measured in the
+/// same rounds. `None` of nothing.
 pub(crate) fn ratio(over: &[f64], under: &[f64]) -> Option<f64> {
     if over.len() != under.len() {
         return Some(median(over)? / median(under)?);

@@ -1,6 +1,7 @@
 //! The load: one thread, many connections, the same for every candidate.
 //!
-//! What always holds: an answer with another status than the expected one ends a closed loop with an error that shows it.
+//! What always holds: an answer with another status than the expected one ends a closed loop with an error that shows
+//! it.
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};

@@ -1,4 +1,5 @@
-//! What a long history costs: orders to a new sale, and a restart, with ten million recorded orders and with ten thousand.
+//! What a long history costs: orders to a new sale, and a restart, with ten million recorded orders and with ten
+//! thousand.
 
 mod fill;
 

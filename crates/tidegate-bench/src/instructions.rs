@@ -1,7 +1,7 @@
 //! How many instructions a request takes: a figure that does not depend on how busy the machine is.
 //!
-//! Counted by valgrind's callgrind in the whole process, from the first request until everything is recorded, and divided by
-//! the number of requests.
+//! Counted by valgrind's callgrind in the whole process, from the first request until everything is recorded, and
+//! divided by the number of requests.
 
 use std::path::Path;
 use std::process::Command;

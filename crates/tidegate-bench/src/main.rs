@@ -52,7 +52,8 @@ struct Cli {
 
 #[derive(Debug, Args)]
 struct MeasureArgs {
-    /// How often a candidate is measured; one that is far from its bound in a third of these rounds, one that has none in a sixth.
+    /// How often a candidate is measured; one that is far from its bound in a third of these rounds, one that has none
+    /// in a sixth.
     #[arg(long, default_value_t = 17)]
     rounds: usize,
     /// Only these, with commas.
@@ -107,7 +108,7 @@ fn measure(args: &MeasureArgs) -> anyhow::Result<bool> {
     let wanted = Wanted::of(&args.only)?;
     let beside = std::env::current_exe()?.with_file_name("tidegate");
     let program = args.server.clone().unwrap_or(beside);
-    ensure!(program.exists(), "{} is missing: cargo build --release -p tidegate", program.display());
+    ensure!(program.exists(), "{} is missing: make dist", program.display());
     let program = program.canonicalize()?;
     process::allow_many_connections()?;
     let mut report = Report { rounds: args.rounds, ..Report::default() };

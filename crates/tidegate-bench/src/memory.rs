@@ -1,9 +1,9 @@
 //! What a buyer costs in memory: how much the server's resident memory grows while a million people order once each.
 //!
-//! Included is everything that grows with them: the pool's account of who has what, keys, rates, sessions that are cached (up
-//! to their bound), and what the allocator loses between them. Not included is what is there for everybody and has a bound, which a
-//! sale beforehand fills: SQLite's page cache, the buffers of journal and connections. Buyers are made before the server is
-//! started again, so that it has no memory left over from making them.
+//! Included is everything that grows with them: the pool's account of who has what, keys, rates, sessions that are
+//! cached (up to their bound), and what the allocator loses between them. Not included is what is there for everybody
+//! and has a bound, which a sale beforehand fills: SQLite's page cache, the buffers of journal and connections. Buyers
+//! are made before the server is started again, so that it has no memory left over from making them.
 
 use std::path::Path;
 
@@ -18,8 +18,8 @@ const BUYERS: usize = 1_000_000;
 /// Ordered at a time; then everything is recorded, so that nobody is refused for want of recording.
 const AT_ONCE: usize = 100_000;
 
-/// `bytes_per_buyer`: how steep the line through all readings is. The last less the first would tell as much about whether some
-/// table has just grown.
+/// `bytes_per_buyer`: how steep the line through all readings is. The last less the first would tell as much about
+/// whether some table has just grown.
 pub(crate) fn measure(server: &Path) -> anyhow::Result<f64> {
     let directory = tempfile::Builder::new().prefix("tidegate-memory").tempdir()?;
     let running = Tidegate::on(server, directory.path())?;

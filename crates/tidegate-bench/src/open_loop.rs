@@ -1,7 +1,7 @@
 //! Open loop: arrivals keep their own pace, whether or not earlier ones were answered, as a crowd does.
 //!
-//! What always holds: a latency counts from when the arrival was due, so that waiting for a slow server is not hidden. Buyers
-//! do not pipeline: an arrival that finds no connection free is turned away.
+//! What always holds: a latency counts from when the arrival was due, so that waiting for a slow server is not hidden.
+//! Buyers do not pipeline: an arrival that finds no connection free is turned away.
 
 use std::time::{Duration, Instant};
 
@@ -43,7 +43,8 @@ pub(crate) fn open(load: &Load, per_second: f64, in_time: Duration) -> anyhow::R
     let mut heard = started;
     while arrived < load.count || idle.len() < load.connections {
         crowd.wait(&mut events, LOOK)?;
-        // Who arrives while these are served is noticed at the next look: most are turned away, and should cost nothing.
+        // Who arrives while these are served is noticed at the next look: most are turned away, and should cost
+        // nothing.
         let now = Instant::now();
         let has_come = |arrived: usize| arrived < load.count && due(arrived) <= now;
         for event in &events {

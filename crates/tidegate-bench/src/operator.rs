@@ -71,8 +71,8 @@ impl Operator {
         let prize = json!({"name": "Lantern", "kind": "text", "content": "It is yours.", "odds": 10_000_000,
                            "stock": seats, "grant": "instant"});
         let draw = json!({
-            "name": "Lanterns", "seats": seats, "starts_at": from_now(-5), "ends_at": from_now(DAY), "plays_per_user": 1,
-            "strategy": "whole", "prizes": [prize], "protect": {"user_rate_per_s": 5},
+            "name": "Lanterns", "seats": seats, "starts_at": from_now(-5), "ends_at": from_now(DAY),
+            "plays_per_user": 1, "strategy": "whole", "prizes": [prize], "protect": {"user_rate_per_s": 5},
         });
         self.publish("draws", self.make("draws", &draw)?)
     }

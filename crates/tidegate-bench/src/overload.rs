@@ -16,7 +16,8 @@ use crate::servers::Servers;
 
 const IN_TIME: Duration = Duration::from_secs(1);
 
-/// One round: what the server takes, and the candidate, which is offered so many times that; all that was found, by name.
+/// One round: what the server takes, and the candidate, which is offered so many times that; all that was found, by
+/// name.
 pub(crate) fn measure(
     servers: &mut Servers,
     candidate: &Candidate,

@@ -1,7 +1,7 @@
 //! What is measured: every candidate, what it is asked, over how many connections and how often.
 //!
-//! The counts are such that a run takes about a second on two cores: where a machine changes its speed, many short runs tell more
-//! than a few long ones.
+//! The counts are such that a run takes about a second on two cores: where a machine changes its speed, many short
+//! runs tell more than a few long ones.
 
 /// The server that is asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -43,8 +43,8 @@ pub(crate) struct Candidate {
     pub(crate) connections: usize,
     pub(crate) count: usize,
     pub(crate) expect: u16,
-    /// How many times what `CAPACITY` takes just before arrives, whether or not earlier arrivals were answered; `None` where a
-    /// connection asks as soon as it is answered.
+    /// How many times what `CAPACITY` takes just before arrives, whether or not earlier arrivals were answered; `None`
+    /// where a connection asks as soon as it is answered.
     pub(crate) offered: Option<f64>,
     /// Of so many rounds it is measured in one.
     pub(crate) every: usize,
@@ -74,9 +74,9 @@ const fn aside(candidate: Candidate) -> Candidate {
 /// What tells how much the server takes: what `embedded` does, once more, right before more than that arrives.
 pub(crate) const CAPACITY: Candidate = candidate("capacity", At::Embedded, Ask::Order, 256, 50_000, 201);
 
-/// Those that are measured in the same rounds, in the order of a round; those that are compared are neighbours. The servers
-/// of a sitting are gone when the next begins: an idle node, its Redis and its database take some hundredths of a core
-/// together, and what they do disturbs whoever is measured beside them.
+/// Those that are measured in the same rounds, in the order of a round; those that are compared are neighbours. The
+/// servers of a sitting are gone when the next begins: an idle node, its Redis and its database take some hundredths
+/// of a core together, and what they do disturbs whoever is measured beside them.
 pub(crate) const SITTINGS: [&[Candidate]; 3] = [&PROCESS, &GATE, &LEDGER];
 
 /// What one process does, and the classic way beside it.

@@ -107,8 +107,8 @@ pub(crate) fn allow_many_connections() -> anyhow::Result<()> {
     rustix::process::setrlimit(Resource::Nofile, all).context("raising the number of open files")
 }
 
-/// Waits, within a bound, until whoever uses this processor time does nothing more: what a server does for one run must not
-/// slow the next.
+/// Waits, within a bound, until whoever uses this processor time does nothing more: what a server does for one run
+/// must not slow the next.
 pub(crate) fn quiet(mut used: impl FnMut() -> anyhow::Result<Duration>) -> anyhow::Result<()> {
     let until = Instant::now() + QUIET_WITHIN;
     let mut before = used()?;

@@ -1,5 +1,5 @@
-//! Rounds: every candidate once, then all of them again the other way round, so that whatever the machine does meanwhile
-//! happens to all. Those of which less has to be known are measured now and then.
+//! Rounds: every candidate once, then all of them again the other way round, so that whatever the machine does
+//! meanwhile happens to all. Those of which less has to be known are measured now and then.
 
 use std::collections::BTreeMap;
 

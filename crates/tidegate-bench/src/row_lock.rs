@@ -1,8 +1,9 @@
-//! The usual way to build it on a database: one transaction per order takes a unit from the sale's row, under its lock, and
-//! inserts the order.
+//! The usual way to build it on a database: one transaction per order takes a unit from the sale's row, under its
+//! lock, and inserts the order.
 //!
-//! It is given every advantage: no session is looked up; statements are prepared; the transaction's begin goes with the first
-//! statement and its commit with the last, so that the row is locked for one trip to the database and the commit.
+//! It is given every advantage: no session is looked up; statements are prepared; the transaction's begin goes with
+//! the first statement and its commit with the last, so that the row is locked for one trip to the database and the
+//! commit.
 
 use std::sync::{Arc, Mutex, PoisonError};
 

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::Context;
-use tidegate_servers::{Postgres, Redis};
+use tidegate_testing::servers::{Postgres, Redis};
 
 use crate::operator::Operator;
 use crate::plan::{Ask, At};
@@ -14,8 +14,8 @@ use crate::process::{Program, cpu, cpu_of_family, quiet};
 use crate::requests::{ORDER, Requests, made_up_tokens};
 use crate::tidegate::Tidegate;
 
-/// Synced every second, as one runs it where orders matter. Nothing is rewritten in the background of a measurement: that
-/// helps whoever uses it.
+/// Synced every second, as one runs it where orders matter. Nothing is rewritten in the background of a measurement:
+/// that helps whoever uses it.
 const REDIS: [&str; 6] =
     ["--appendonly", "yes", "--appendfsync", "everysec", "--auto-aof-rewrite-percentage", "0"];
 /// Connections of the way with the row lock: of 2, 3, 4, 8 and 16 this serves it best on two cores. More only wait for
@@ -133,8 +133,8 @@ impl Servers {
         }
     }
 
-    /// Waits until the server does nothing more, and until what any of them wrote is on disk: one that syncs would have to wait for
-    /// the others' files, too.
+    /// Waits until the server does nothing more, and until what any of them wrote is on disk: one that syncs would
+    /// have to wait for the others' files, too.
     pub(crate) fn quiet(&mut self, at: At) -> anyhow::Result<()> {
         quiet(|| self.cpu(at).map(|(own, behind)| own + behind))?;
         rustix::fs::sync();

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use tempfile::TempDir;
-use tidegate_servers::Redis;
+use tidegate_testing::servers::Redis;
 
 use crate::operator::{KEY, Operator};
 use crate::plan::Ask;

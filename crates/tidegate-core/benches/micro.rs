@@ -6,7 +6,7 @@ use std::cell::{Cell, RefCell};
 
 use divan::{Bencher, black_box};
 use tidegate_core::moment::Written;
-use tidegate_core::pool::Door;
+use tidegate_core::pool::GateState;
 use tidegate_core::public_id::{Public, PublicIds};
 use tidegate_core::{
     CampaignId, Claim, ClaimId, ClaimRequest, IdSource, Moment, Money, OrderId, Pool, Seed, Shown, UserId,
@@ -24,7 +24,7 @@ fn main() {
 fn pool() -> Pool {
     Pool::from_seed(Seed {
         epoch: 1,
-        door: Door::Open,
+        gate_state: GateState::Open,
         top: 2 * BUYERS,
         taken: (1..=BUYERS).collect(),
         users: (1..=BUYERS).map(|number| (buyer(number), 1)).collect(),

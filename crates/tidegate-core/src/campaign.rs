@@ -1,43 +1,43 @@
-//! A campaign: a sale or a draw. A window in time, its pool, its protections, and the states it goes through.
+//! A campaign: a sale or a draw, with its time window, pool, protections and state machine.
 //!
 //! draft → in review → approved → live ⇄ paused → closed, and a closed sale → live by reopening; a closed draw has
-//! revealed its seed and stays closed. A transition consumes the campaign and gives back the next, or says why not.
+//! revealed its seed and stays closed. A transition consumes the campaign and returns the next, or a typed error.
 
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::pool::Door;
+use crate::pool::GateState;
 use crate::words::words;
 use crate::{CampaignId, Draw, ItemId, Moment, Money, Slot};
 
 words! {
-    /// Where a campaign stands with its operators.
+    /// A campaign's state, as operators see it.
     CampaignState { Draft "draft" InReview "in_review" Approved "approved" Live "live" Paused "paused" Closed "closed" }
 }
 
 words! {
-    /// What a buyer sees of it.
+    /// A campaign's phase, as buyers see it.
     Phase { Upcoming "upcoming" Live "live" Paused "paused" SoldOut "sold_out" Ended "ended" }
 }
 
 words! {
-    /// What stands between a visitor and the gate.
+    /// The challenge that a buyer must solve before ordering.
     Challenge { None "none" Pow "pow" Image "image" }
 }
 
-/// From `starts_at` until just before `ends_at`.
+/// The half-open interval from `starts_at` to `ends_at`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Window {
     pub starts_at: Moment,
     pub ends_at: Moment,
 }
 
-/// A sale's protections.
+/// Protections against bots and overload.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Protect {
     pub challenge: Challenge,
-    /// How hard the proof of work is: each step takes sixteen times as long.
+    /// Difficulty of the proof of work: each increment takes sixteen times as long.
     #[serde(default = "default_difficulty")]
     pub pow_difficulty: u32,
     pub pass: bool,
@@ -57,7 +57,7 @@ fn default_difficulty() -> u32 {
 }
 
 impl Protect {
-    /// Whether an order needs a pass: a challenge or a waiting room would be worth nothing without one.
+    /// Whether an order needs a pass: a challenge or a waiting room has no effect without one.
     pub fn needs_pass(&self) -> bool {
         self.pass || self.challenge != Challenge::None || self.admit_per_s.is_some()
     }
@@ -77,7 +77,7 @@ impl Default for Protect {
     }
 }
 
-/// What a sale is besides a campaign.
+/// The fields of a campaign that only sales have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sale {
     pub item: ItemId,
@@ -85,7 +85,7 @@ pub struct Sale {
     pub pay_within_s: u32,
 }
 
-/// What a campaign's slots are given for.
+/// The kind of a campaign.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Kind {
     Sale(Sale),
@@ -105,25 +105,25 @@ impl Kind {
 pub struct Campaign {
     pub id: CampaignId,
     pub kind: Kind,
-    /// Units or seats: those that exist less those withdrawn.
+    /// Existing units or seats, less the withdrawn ones.
     pub stock: u32,
     /// The highest slot.
     pub top: Slot,
     pub window: Window,
-    /// Units, or plays, one user may have.
+    /// Maximum number of units, or plays, per user.
     pub per_user_limit: u32,
     pub shards: u32,
     pub protect: Protect,
     pub state: CampaignState,
-    /// The gate's life; raised by every reseed.
+    /// The gate's epoch; every reseed increments it.
     pub epoch: u32,
-    /// Its opening was announced.
+    /// Whether the event of its opening was sent.
     pub opened: bool,
     pub created_at: Moment,
     pub updated_at: Moment,
 }
 
-/// A step an operator or the timer takes.
+/// A transition, by an operator or the timer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     Submit,
@@ -136,7 +136,7 @@ pub enum Step {
     Reopen { ends_at: Moment },
 }
 
-/// The step does not lead anywhere from here.
+/// The transition is not possible in the campaign's state.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum StepRefused {
     #[error("a campaign that is {} cannot {step}", state.as_str())]
@@ -165,7 +165,7 @@ impl Step {
 }
 
 impl Campaign {
-    /// Takes one step of the lifecycle, or says why it cannot.
+    /// Takes one step of the lifecycle.
     pub fn step(mut self, step: Step, now: Moment) -> Result<Self, StepRefused> {
         use CampaignState::{Approved, Closed, Draft, InReview, Live, Paused};
         self.state = match (self.state, step) {
@@ -195,7 +195,7 @@ impl Campaign {
         Ok(self)
     }
 
-    /// What a buyer sees, given the units left; `None` while it is not published.
+    /// The phase, given the units left; `None` before publication.
     pub fn phase(&self, now: Moment, left: u32) -> Option<Phase> {
         Some(match self.state {
             CampaignState::Draft | CampaignState::InReview | CampaignState::Approved => return None,
@@ -208,12 +208,12 @@ impl Campaign {
         })
     }
 
-    /// Whether its pool takes claims, time aside.
-    pub fn door(&self) -> Door {
+    /// Whether its pool takes claims, regardless of the time.
+    pub fn gate_state(&self) -> GateState {
         match self.state {
-            CampaignState::Live => Door::Open,
-            CampaignState::Paused => Door::Paused,
-            _ => Door::Closed,
+            CampaignState::Live => GateState::Open,
+            CampaignState::Paused => GateState::Paused,
+            _ => GateState::Closed,
         }
     }
 
@@ -231,7 +231,7 @@ impl Campaign {
         }
     }
 
-    /// Whether it needs a gate: published and not over.
+    /// Whether it needs a gate: published and not closed.
     pub fn runs(&self) -> bool {
         matches!(self.state, CampaignState::Live | CampaignState::Paused)
     }

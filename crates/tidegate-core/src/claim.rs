@@ -1,16 +1,16 @@
-//! A claim: the gate's decision to give slots to a user, as it travels through the intake into the ledger.
+//! A claim: the gate's decision to assign slots to a user, on its way through the journal or stream to the ledger.
 
 use serde::{Deserialize, Serialize};
 
 use crate::draw::PrizeNumber;
 use crate::{CampaignId, ClaimId, Moment, Money, OrderId, PlayId, Shown, Slots, UserId};
 
-/// A digest of the text a client chose, so that retries find their first answer.
+/// A digest of the client's idempotency key: a retry finds the first response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct IdempotencyKey(pub [u8; 16]);
 
-/// What is asked of the gate.
+/// A request to the gate.
 #[derive(Clone, Debug)]
 pub struct ClaimRequest {
     pub id: ClaimId,
@@ -24,22 +24,22 @@ pub struct ClaimRequest {
     pub wanted: Wanted,
 }
 
-/// What the slots are wanted for.
+/// The purpose of the requested slots.
 #[derive(Clone, Debug)]
 pub enum Wanted {
     Order { unit_price: Money, pay_by: Moment },
     Play { client_seed: String },
 }
 
-/// What the gate decided and the intake keeps.
+/// The gate's decision, as the journal or stream stores it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Claim {
     pub id: ClaimId,
     pub user: UserId,
     pub campaign: CampaignId,
-    /// The gate's life in which this was decided; the ledger refuses older ones.
+    /// The gate's epoch; the ledger rejects claims of earlier epochs.
     pub epoch: u32,
-    /// The gate's count of changes just after this one.
+    /// The gate's number of changes, including this one.
     pub version: u64,
     pub slots: Slots,
     pub created_at: Moment,
@@ -47,7 +47,7 @@ pub struct Claim {
     pub granted: Granted,
 }
 
-/// What the slots were given for.
+/// The purpose of the assigned slots.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Granted {
     Order { unit_price: Money, pay_by: Moment },
@@ -55,17 +55,17 @@ pub enum Granted {
 }
 
 impl Claim {
-    /// The order this is or becomes.
+    /// The id of the claim's order.
     pub fn order(&self) -> OrderId {
         OrderId::from_raw(self.id.raw())
     }
 
-    /// The play this is or becomes.
+    /// The id of the claim's play.
     pub fn play(&self) -> PlayId {
         PlayId::from_raw(self.id.raw())
     }
 
-    /// The prize that was taken with the seat.
+    /// The prize that was taken together with the seat.
     pub fn prize(&self) -> Option<PrizeNumber> {
         match self.granted {
             Granted::Play { prize, .. } => prize,
@@ -75,7 +75,7 @@ impl Claim {
 }
 
 impl ClaimRequest {
-    /// The claim on these slots; `prize` is what the seat of a play wins.
+    /// The claim on these slots; `prize` is the prize of a play's seat.
     pub fn granted(self, slots: Slots, prize: Option<PrizeNumber>, epoch: u32, version: u64) -> Claim {
         let Self { id, user, campaign, created_at, key, .. } = self;
         let granted = match self.wanted {

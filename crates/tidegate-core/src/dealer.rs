@@ -1,8 +1,8 @@
-//! The dealer: which prize a seat wins. A pure function of the draw's seed, the seat, the player's own seed and the
-//! prizes left; `docs/fairness.md` describes it for whoever wants to write it again.
+//! The dealer determines which prize a seat wins: a pure function of the draw's seed, the seat, the player's own seed
+//! and the prizes left. `docs/fairness.md` specifies it for independent implementations.
 //!
-//! What always holds: every number below its bound is equally likely; a prize of which none is left is not given; the
-//! same arguments give the same prize for ever.
+//! Invariants: every number below its bound is equally likely; a prize with no unit left is never given; the same
+//! arguments always give the same prize.
 
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::{Digest, Sha256};
@@ -10,12 +10,12 @@ use sha2::{Digest, Sha256};
 use crate::draw::{ODDS_TOTAL, PrizeNumber, Strategy};
 use crate::{Draw, Slot};
 
-/// A hash as it is published.
+/// A published hash.
 pub type Hash = [u8; 32];
 
 #[derive(Clone)]
 pub struct Dealer {
-    /// Keyed with the seed; copied for every number.
+    /// Keyed with the seed; cloned for every number.
     mac: Hmac<Sha256>,
     strategy: Strategy,
     odds: Vec<u32>,
@@ -30,9 +30,9 @@ impl std::fmt::Debug for Dealer {
 }
 
 impl Dealer {
-    /// Shuffles the deck, if it is one: takes a while for millions of prizes.
+    /// Shuffles the deck, if the strategy is one; slow for millions of prizes.
     pub fn new(draw: &Draw, seats: u32) -> Self {
-        // The algorithm itself pads a key to a whole block with zeros.
+        // HMAC itself pads a short key with zeros to a whole block.
         let mut key = [0; 64];
         key[..draw.seed.len()].copy_from_slice(&draw.seed);
         let mut dealer = Self {
@@ -48,12 +48,12 @@ impl Dealer {
         dealer
     }
 
-    /// The prize behind every seat, 0 for none; empty unless it is a deck.
+    /// The prize behind every seat, 0 for none; empty unless the strategy is a deck.
     pub fn deck(&self) -> &[PrizeNumber] {
         &self.deck
     }
 
-    /// What `seat` wins for a player who brought `client_seed`, with so many `left` of each prize.
+    /// The prize of `seat` for a player with this `client_seed`, with `left` units of each prize.
     pub fn outcome(&self, seat: Slot, client_seed: &str, left: &[u32]) -> Option<PrizeNumber> {
         if self.strategy == Strategy::Deck {
             return self.deck.get(seat as usize - 1).copied().filter(|prize| *prize > 0);
@@ -68,7 +68,7 @@ impl Dealer {
         let mut number = self.number(&format!("play\n{seat}\n{client_seed}"), bound.into());
         for (at, odds) in self.odds.iter().enumerate().filter(in_play) {
             if number < u64::from(*odds) {
-                // A prize that is gone is no win; with `whole` it is not in play at all.
+                // With `single` an exhausted prize counts as no win; with `whole` it is not in play at all.
                 return PrizeNumber::try_from(at + 1).ok().filter(|_| left[at] > 0);
             }
             number -= u64::from(*odds);
@@ -76,8 +76,8 @@ impl Dealer {
         None
     }
 
-    /// A number below `bound`: the first word of the MACs of `label` with 0, 1, 2, … that lies below the greatest
-    /// multiple of the bound, so that no number is likelier than another.
+    /// A uniformly distributed number below `bound`, by rejection sampling: the first word of the MACs of `label`
+    /// with 0, 1, 2, … that is below the greatest multiple of the bound.
     fn number(&self, label: &str, bound: u64) -> u64 {
         let mut round = 0_u32;
         loop {
@@ -94,7 +94,7 @@ impl Dealer {
         }
     }
 
-    /// Lays out the seats in a row; each prize card, in the order of the table, picks a place among those not picked yet.
+    /// Fisher–Yates: each prize card, in the order of the table, picks one of the remaining seats.
     fn shuffled(&self, stocks: &[u32], seats: u32) -> Vec<PrizeNumber> {
         let mut row: Vec<Slot> = (1..=seats).collect();
         let mut deck = vec![0; seats as usize];
@@ -112,7 +112,7 @@ impl Dealer {
     }
 }
 
-/// What a draw is bound to before its first play: everything that outcomes depend on, as lines of text.
+/// The text that the commitment covers: everything that outcomes depend on, one fact per line.
 pub fn table(draw_id: &str, draw: &Draw, seats: u32) -> String {
     use std::fmt::Write;
     let strategy = draw.strategy.as_str();
@@ -133,7 +133,7 @@ pub fn commitment(seed: &[u8; 32], table: &str) -> Hash {
 /// One play as the proof lists it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Dealt<'a> {
-    /// Its place in the draw's history, from 1.
+    /// Its number in the draw's history, counted from 1.
     pub number: u64,
     pub seat: Slot,
     pub prize: Option<PrizeNumber>,

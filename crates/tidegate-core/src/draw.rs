@@ -1,47 +1,47 @@
-//! A draw: prizes behind numbered seats, and how they are given.
+//! A draw: prizes behind numbered seats, and the rules for giving them.
 //!
-//! What a player wins is decided by `dealer`; what became of the prize is told by its delivery.
+//! `dealer` determines the prizes; a prize's delivery has its state.
 
 use serde::{Deserialize, Serialize};
 
 use crate::WaitsFor;
 use crate::words::words;
 
-/// Odds are in parts per billion; what the prizes leave is "no win".
+/// Odds are in parts per billion; the remainder is "no win".
 pub const ODDS_TOTAL: u32 = 1_000_000_000;
 
 words! {
-    /// How a seat's outcome is found.
+    /// The method that determines a seat's prize.
     Strategy { Single "single" Whole "whole" Deck "deck" }
 }
 
 words! {
-    /// What a prize is, and so how it reaches its winner.
+    /// The kind of a prize, which determines its delivery.
     PrizeKind { Text "text" Code "code" Coupon "coupon" Goods "goods" }
 }
 
 words! {
-    /// When a prize is given.
+    /// The time at which a prize is given.
     Grant { Instant "instant" AtClose "at_close" Manual "manual" }
 }
 
-/// A prize's number in its draw, from 1.
+/// A prize's number in its draw, counted from 1.
 pub type PrizeNumber = u8;
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Prize {
     pub name: String,
     pub kind: PrizeKind,
-    /// In parts per billion; 0 in a deck, where stock over seats says it all.
+    /// In parts per billion; 0 in a deck, where the odds are stock over seats.
     pub odds: u32,
     pub stock: u32,
     pub grant: Grant,
-    /// What a winner of a text is shown; what a coupon is called at the merchant's.
+    /// The text for the winner, or the merchant's name of the coupon.
     pub content: String,
 }
 
 impl Prize {
-    /// What a winner's delivery waits for first, in a draw that is closed or not.
+    /// The condition that a winner's delivery waits for first.
     pub fn waits_for(&self, closed: bool) -> Option<WaitsFor> {
         match (self.grant, self.kind) {
             (Grant::AtClose, _) if !closed => Some(WaitsFor::Close),
@@ -52,12 +52,12 @@ impl Prize {
     }
 }
 
-/// What a draw is besides a campaign.
+/// The fields of a campaign that only draws have.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Draw {
     pub name: String,
     pub strategy: Strategy,
-    /// In the order of their numbers, which start at 1.
+    /// In the order of their numbers.
     pub prizes: Vec<Prize>,
     /// Secret until the draw is closed.
     pub seed: [u8; 32],
@@ -69,7 +69,7 @@ impl Draw {
     }
 }
 
-/// The seed must not reach a log.
+/// Omits the seed, which must not be logged.
 impl std::fmt::Debug for Draw {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Self { name, strategy, prizes, seed: _ } = self;

@@ -1,4 +1,4 @@
-//! Ids: 63 bits, ordered by time inside. What the outside sees of them is in `public_id`.
+//! Internal ids: 63 bits, ordered by time. `public_id` converts them for clients.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -20,7 +20,7 @@ macro_rules! id {
             pub const fn raw(self) -> u64 {
                 self.0
             }
-            /// For tables: ids that are made one after the other begin and end alike, this does not.
+            /// A well-distributed hash: consecutive ids share their high and low bits.
             pub const fn spread(self) -> u32 {
                 (self.0.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as u32
             }
@@ -31,17 +31,17 @@ macro_rules! id {
 id! {
     /// A buyer.
     UserId
-    /// Something that is sold.
+    /// An item.
     ItemId
-    /// A sale or a draw; also the name of its pool.
+    /// A sale or a draw; identifies its pool, too.
     CampaignId
-    /// A claim; also the number of the order or play it becomes.
+    /// A claim; also the id of its order or play.
     ClaimId
     /// An order.
     OrderId
     /// A play.
     PlayId
-    /// A draw, as the outside knows it: a campaign.
+    /// A draw's campaign, as clients see it.
     DrawId
     /// A delivery.
     DeliveryId
@@ -49,20 +49,20 @@ id! {
     WebhookId
     /// An operator's account.
     OperatorId
-    /// A key with which a machine acts as an operator.
+    /// An API key.
     ApiKeyId
 }
 
 impl ClaimId {
-    /// The number of the node that made it.
+    /// The number of the node that generated the id.
     pub const fn node(self) -> u16 {
-        // Ten bits.
+        // The node number has ten bits.
         (self.0 >> SEQUENCE_BITS & ((1 << NODE_BITS) - 1)) as u16
     }
 }
 
 impl CampaignId {
-    /// The draw it is to the outside.
+    /// The id of the draw that clients see.
     pub const fn as_draw(self) -> DrawId {
         DrawId(self.0)
     }
@@ -79,10 +79,10 @@ const EPOCH_MS: i64 = 1_704_067_200_000;
 const NODE_BITS: u32 = 10;
 const SEQUENCE_BITS: u32 = 12;
 
-/// Hands out ids that rise with time: milliseconds, node, sequence.
+/// Generates ids that increase with time: milliseconds, node number, sequence.
 ///
-/// Within one source an id is never given twice, even when the clock stands still or runs backwards: then the
-/// ids run ahead of the clock.
+/// A source never generates an id twice, even if the clock stands still or runs backwards: then the ids run ahead of
+/// the clock.
 #[derive(Debug)]
 pub struct IdSource {
     node: u64,
@@ -90,7 +90,7 @@ pub struct IdSource {
 }
 
 impl IdSource {
-    /// `highest` is the greatest id already in use; everything handed out is above it.
+    /// `highest` is the greatest id in use; all new ids are above it.
     pub fn new(node: u16, highest: u64) -> Self {
         assert!(u32::from(node) < 1 << NODE_BITS, "node {node} does not fit its {NODE_BITS} bits");
         Self { node: u64::from(node), last: AtomicU64::new(highest) }
@@ -109,7 +109,7 @@ impl IdSource {
         }
     }
 
-    /// The least id above `last` that carries this node's number.
+    /// The smallest id above `last` with this node's number.
     fn following(&self, last: u64) -> u64 {
         let ours = |id: u64| id >> SEQUENCE_BITS & ((1 << NODE_BITS) - 1) == self.node;
         if ours(last) && ours(last + 1) {

@@ -1,4 +1,4 @@
-//! Something that is sold.
+//! An item of the catalogue.
 
 use crate::{ItemId, Moment, Money};
 

@@ -29,7 +29,7 @@ impl Moment {
         self.0
     }
 
-    /// How long until `later`; zero if it has passed.
+    /// Duration until `later`; zero if that has passed.
     pub fn until(self, later: Self) -> Duration {
         Duration::from_millis(u64::try_from(later.0 - self.0).unwrap_or(0))
     }
@@ -49,7 +49,7 @@ impl Sub<Duration> for Moment {
     }
 }
 
-/// A moment of the years 0 to 9999 as it is written, without an allocation: `2026-05-01T10:00:00.250Z`.
+/// RFC 3339 text of a moment in the years 0 to 9999, without an allocation: `2026-05-01T10:00:00.250Z`.
 struct Text([u8; 24]);
 
 impl Text {
@@ -71,7 +71,7 @@ impl Text {
     fn put(&mut self, at: Range<usize>, number: u16) {
         let mut rest = number;
         for digit in self.0[at].iter_mut().rev() {
-            // Below ten.
+            // The digit is below ten.
             *digit = b'0' + (rest % 10) as u8;
             rest /= 10;
         }
@@ -91,12 +91,12 @@ impl fmt::Display for Moment {
     }
 }
 
-/// A moment as clients see it.
+/// A moment as text for clients.
 #[derive(Clone, Copy, Debug)]
 pub struct Written(pub Moment);
 
 impl Written {
-    /// Lends it as text.
+    /// The text.
     pub fn with(self, read: impl FnOnce(&[u8])) {
         match Text::of(self.0) {
             Some(text) => read(&text.0),

@@ -17,11 +17,11 @@ pub struct NotACurrency;
 
 impl Currency {
     pub fn as_str(&self) -> &str {
-        // Only ASCII letters get in: see from_str.
+        // `from_str` accepts ASCII letters only.
         std::str::from_utf8(&self.0).unwrap_or_default()
     }
 
-    /// How many digits of an amount are behind the point.
+    /// Number of decimal places.
     pub fn digits(&self) -> u8 {
         let known = iso_currency::Currency::from_code(self.as_str());
         known

@@ -1,13 +1,13 @@
-//! An order: the ledger's record of a claim on a sale, and the states it goes through.
+//! An order: the ledger's record of a claim on a sale, and its state machine.
 //!
 //! queued → awaiting payment → paid → refunded, or cancelled, expired, rejected. Transitions consume the order;
-//! each is possible once, so a unit is paid for or returned, never both.
+//! each is possible once, so that a unit is either paid or returned, never both.
 
 use crate::words::words;
 use crate::{CampaignId, ItemId, Moment, Money, OrderId, Rejection, Slots, UserId};
 
 words! {
-    /// Where an order stands.
+    /// An order's state.
     OrderState {
         Queued "queued" AwaitingPayment "awaiting_payment" Paid "paid" Cancelled "cancelled"
         Expired "expired" Refunded "refunded" Rejected "rejected"
@@ -15,12 +15,12 @@ words! {
 }
 
 impl OrderState {
-    /// Its slots are held.
+    /// Whether the order holds its slots.
     pub const fn is_active(self) -> bool {
         matches!(self, Self::AwaitingPayment | Self::Paid)
     }
 
-    /// Nothing will happen to it any more.
+    /// Whether no transition is possible any more.
     pub const fn is_final(self) -> bool {
         matches!(self, Self::Cancelled | Self::Expired | Self::Refunded | Self::Rejected)
     }
@@ -41,7 +41,7 @@ pub struct Order {
     pub updated_at: Moment,
 }
 
-/// The order is past the point where this could be done to it.
+/// The transition is not possible in the order's state.
 #[derive(Clone, Copy, Debug, thiserror::Error, PartialEq, Eq)]
 #[error("the order is {} and can no longer be {attempted}", state.as_str())]
 pub struct WrongState {
@@ -58,7 +58,7 @@ impl Order {
         self.unit_price.times(self.quantity())
     }
 
-    /// Paid in time. From the deadline on the order counts as expired, whether or not anybody has looked.
+    /// Pays the order before its deadline. From the deadline on it counts as expired, even if that is not recorded yet.
     pub fn pay(self, now: Moment) -> Result<Self, WrongState> {
         if self.state == OrderState::AwaitingPayment && now >= self.pay_by {
             return Err(WrongState { state: OrderState::Expired, attempted: "paid" });
@@ -70,7 +70,7 @@ impl Order {
         self.go(OrderState::AwaitingPayment, OrderState::Cancelled, "cancelled", now)
     }
 
-    /// Only once the deadline has come.
+    /// Possible from the deadline on.
     pub fn expire(self, now: Moment) -> Result<Self, WrongState> {
         if now < self.pay_by {
             return Err(WrongState { state: self.state, attempted: "expired" });

@@ -1,7 +1,8 @@
 //! Passes: a campaign's one-time permissions to order, limited to a multiple of its stock.
 //!
-//! What always holds: one outstanding pass per user; `outstanding + spent ≤ factor × stock + units that came back`; an
-//! expired pass returns to the quota; a spent one is gone. So nobody can drain the quota, and no pass buys twice.
+//! Invariants: one outstanding pass per user; `outstanding + spent ≤ factor × stock + returned units`; an expired
+//! pass returns to the quota, a spent one does not. So one user cannot exhaust the quota, and a pass pays for one
+//! order only.
 
 use std::collections::VecDeque;
 
@@ -9,7 +10,7 @@ use hashbrown::HashMap;
 
 use crate::{Moment, Rejection, UserId};
 
-/// What issuing goes by; the sale's terms.
+/// The sale's terms for issuing passes.
 #[derive(Clone, Copy, Debug)]
 pub struct PassRules {
     pub factor: u32,
@@ -17,17 +18,17 @@ pub struct PassRules {
     pub limit: u32,
 }
 
-/// A pass as the gate knows it.
+/// A pass in the gate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pass {
     pub number: u64,
     pub expires_at: Moment,
 }
 
-/// What a claim shows at the gate.
+/// The pass that a claim presents to the gate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shown {
-    /// The sale asks for none.
+    /// The sale needs no pass.
     NotNeeded,
     Pass {
         number: u64,
@@ -42,12 +43,12 @@ pub(crate) struct Passes {
     issued: VecDeque<(UserId, Pass)>,
     last: u64,
     spent: u64,
-    /// Units that came back, each worth one more pass.
+    /// Returned units; each allows one more pass.
     returned: u64,
 }
 
 impl Passes {
-    /// Gives the user's outstanding pass, or a new one while the quota lasts.
+    /// Returns the user's outstanding pass, or a new one while the quota lasts.
     pub(crate) fn issue(
         &mut self,
         user: UserId,
@@ -78,7 +79,7 @@ impl Passes {
         }
     }
 
-    /// After `check`: the pass is gone.
+    /// Removes the pass; called after `check`.
     pub(crate) fn spend(&mut self, user: UserId, shown: Shown) {
         if shown != Shown::NotNeeded {
             self.outstanding.remove(&user);
@@ -98,8 +99,8 @@ impl Passes {
         self.spent
     }
 
-    /// Passes are issued with rising deadlines, but for those issued before the start, which share one: what is not
-    /// expired at the front keeps what is behind it for that long at most.
+    /// Passes are issued with ascending deadlines, except for those before the start, which share one. An unexpired
+    /// pass at the front delays the removal of those behind it for that long at most.
     fn forget_expired(&mut self, now: Moment) {
         while let Some((user, pass)) = self.issued.front().copied() {
             let current = self.outstanding.get(&user) == Some(&pass);

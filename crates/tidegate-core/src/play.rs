@@ -6,7 +6,7 @@ use crate::words::words;
 use crate::{CampaignId, Moment, PlayId, Rejection, Slot, UserId};
 
 words! {
-    /// What became of a play. One that is played is final: the seat is used, won or not.
+    /// A play's state. `played` is final: the seat is used, won or not.
     PlayState { Queued "queued" Played "played" Rejected "rejected" }
 }
 
@@ -19,9 +19,9 @@ pub struct Play {
     pub client_seed: String,
     pub prize: Option<PrizeNumber>,
     pub state: PlayState,
-    /// Why it was rejected.
+    /// The reason of the rejection.
     pub reason: Option<Rejection>,
-    /// Its place in the draw's history and the history's hash there, once recorded.
+    /// Its number in the draw's history and the hash after it, once recorded.
     pub place: Option<(u64, Hash)>,
     pub created_at: Moment,
 }

@@ -1,8 +1,8 @@
-//! A pool: a counted stock whose units are numbered slots, and who holds how many of them.
+//! A pool: a stock of numbered slots, and the number of slots that each user holds.
 //!
-//! The memory gate is this struct behind a lock; every other gate follows the same rules. What always holds:
-//! a slot is free or taken, never both; a user's count is the number of units taken and not given back; the
-//! last unit is sold; a returned slot is sold again; a log entry applied twice counts once.
+//! The embedded gate is this struct behind a lock; every other gate follows the same rules. Invariants: a slot is
+//! either free or taken; a user's count is the number of units taken and not returned; the last unit can be sold; a
+//! returned slot is sold again; a log entry applied twice counts once.
 
 use std::collections::BTreeSet;
 
@@ -14,46 +14,46 @@ use crate::{
     Slots, StockChange, StockEntry, UserId, Wanted,
 };
 
-/// Whether claims are taken at all.
+/// Whether the pool takes claims.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Door {
+pub enum GateState {
     Open,
     Paused,
     Closed,
 }
 
-/// What a pool is rebuilt from: one consistent look at the ledger.
+/// The state that a pool is rebuilt from: one consistent snapshot of the ledger.
 #[derive(Clone, Debug)]
 pub struct Seed {
     pub epoch: u32,
-    pub door: Door,
+    pub gate_state: GateState,
     /// The highest slot that exists.
     pub top: Slot,
     /// Slots that are not for sale: held by orders, or withdrawn. Ascending.
     pub taken: Vec<Slot>,
     pub users: Vec<(UserId, u32)>,
-    /// The last entry of the stock log that the look includes.
+    /// The last entry of the stock log that the snapshot includes.
     pub applied: u64,
-    /// Over how many shards a gate that has any splits the pool.
+    /// Number of shards, in a gate that splits the pool.
     pub shards: u32,
     /// A draw's prizes.
     pub prizes: Option<PrizeSeed>,
 }
 
-/// What following one log entry did.
+/// The outcome of applying one log entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Followed {
     Applied,
-    /// It was taken in before; nothing changed.
+    /// The entry was applied before; nothing changed.
     Already,
-    /// Entries before it are missing; nothing changed.
+    /// Earlier entries are missing; nothing changed.
     Gap,
 }
 
-/// Slots taken out of sale but not yet recorded as withdrawn.
+/// Slots taken out of sale whose withdrawal is not recorded yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Withdrawal {
-    /// The epoch it was taken in: in a later one it never happened.
+    /// The epoch of the withdrawal; a later one does not know it.
     pub epoch: u32,
     pub top: Slot,
     pub slots: Slots,
@@ -64,7 +64,7 @@ pub struct Withdrawal {
 pub struct Pool {
     epoch: u32,
     version: u64,
-    door: Door,
+    gate_state: GateState,
     top: Slot,
     /// The lowest slot that was never taken.
     next: Slot,
@@ -78,7 +78,7 @@ pub struct Pool {
 
 impl Pool {
     pub fn from_seed(seed: Seed) -> Self {
-        let Seed { epoch, door, top, taken, users, applied, shards: _, prizes } = seed;
+        let Seed { epoch, gate_state, top, taken, users, applied, shards: _, prizes } = seed;
         assert!(taken.is_sorted_by(|a, b| a < b), "taken slots come once each, in order");
         let next = taken.last().map_or(1, |last| last + 1);
         assert!(next <= top + 1, "slot {} is taken but only {top} exist", next - 1);
@@ -93,7 +93,7 @@ impl Pool {
         Self {
             epoch,
             version: 0,
-            door,
+            gate_state,
             top,
             next,
             returned,
@@ -104,7 +104,7 @@ impl Pool {
         }
     }
 
-    /// Decides a claim: the slots, and for a play what its seat wins. A rejection changes nothing.
+    /// Decides a claim: its slots and, for a play, the prize of its seat. A rejection changes nothing.
     pub fn decide(&mut self, request: ClaimRequest) -> Result<Claim, Rejection> {
         let slots = self.claim(request.user, request.quantity, request.limit, request.shown)?;
         let prize = match (&request.wanted, &mut self.prizes) {
@@ -116,7 +116,8 @@ impl Pool {
         Ok(request.granted(slots, prize, self.epoch, self.version))
     }
 
-    /// Takes `quantity` slots for `user`, all or none, and spends the pass that was shown. A rejection changes nothing.
+    /// Takes `quantity` slots for `user`, all or none, and spends the pass that was presented. A rejection changes
+    /// nothing.
     pub fn claim(
         &mut self,
         user: UserId,
@@ -125,10 +126,10 @@ impl Pool {
         shown: Shown,
     ) -> Result<Slots, Rejection> {
         assert!(quantity > 0, "a claim is for at least one unit");
-        match self.door {
-            Door::Open => {}
-            Door::Paused => return Err(Rejection::Paused),
-            Door::Closed => return Err(Rejection::Ended),
+        match self.gate_state {
+            GateState::Open => {}
+            GateState::Paused => return Err(Rejection::Paused),
+            GateState::Closed => return Err(Rejection::Ended),
         }
         if self.free() == 0 {
             return Err(Rejection::SoldOut);
@@ -148,7 +149,7 @@ impl Pool {
         Ok(slots)
     }
 
-    /// Issues a pass, or gives the one the user has.
+    /// Issues a pass, or returns the user's outstanding one.
     pub fn issue_pass(
         &mut self,
         user: UserId,
@@ -156,7 +157,7 @@ impl Pool {
         now: Moment,
         expires_at: Moment,
     ) -> Result<Pass, Rejection> {
-        if self.door == Door::Closed {
+        if self.gate_state == GateState::Closed {
             return Err(Rejection::Ended);
         }
         if self.free() == 0 {
@@ -168,18 +169,18 @@ impl Pool {
         self.passes.issue(user, rules, now, expires_at)
     }
 
-    /// Passes that are out, and passes that were spent.
+    /// Numbers of outstanding and of spent passes.
     pub fn passes(&self) -> (usize, u64) {
         (self.passes.outstanding(), self.passes.spent())
     }
 
-    /// Gives back what a claim took and nothing has recorded: the claim never happened.
+    /// Reverts a claim that was not recorded: its slots and its prize are free again.
     pub fn undo(&mut self, claim: &Claim) {
         self.give_back(claim.user, &claim.slots, claim.prize());
         self.version += 1;
     }
 
-    /// Takes in one entry of the stock log.
+    /// Applies one entry of the stock log.
     pub fn follow(&mut self, entry: &StockEntry) -> Followed {
         if entry.seq <= self.applied {
             return Followed::Already;
@@ -192,7 +193,7 @@ impl Pool {
             StockChange::Return { user, slots, prize } => self.give_back(*user, slots, *prize),
             StockChange::Withdraw { top, slots } => {
                 assert!(self.next <= top + 1, "only slots that were never taken are cut off the top");
-                // More may have been taken out since, by somebody who has not recorded it yet.
+                // A later withdrawal that is not recorded yet may have lowered the top further.
                 self.top = self.top.min(*top);
                 for slot in slots.iter() {
                     self.returned.remove(&slot);
@@ -204,8 +205,8 @@ impl Pool {
         Followed::Applied
     }
 
-    /// Takes up to `units` free slots out of sale, those never sold first. They stay out until the ledger has
-    /// recorded it and the log says so, or `put_back` undoes it.
+    /// Takes up to `units` free slots out of sale, those never sold first. They stay out unless `put_back` reverts
+    /// it; the log confirms a recorded withdrawal.
     pub fn withdraw(&mut self, units: u32) -> Withdrawal {
         let fresh = units.min(self.top + 1 - self.next);
         self.top -= fresh;
@@ -217,16 +218,16 @@ impl Pool {
         Withdrawal { epoch: self.epoch, top: self.top, units: fresh + slots.units(), slots }
     }
 
-    /// Undoes a withdrawal that was not recorded.
+    /// Reverts a withdrawal that was not recorded.
     pub fn put_back(&mut self, withdrawal: Withdrawal) {
-        // At least what it was, whatever was added meanwhile.
+        // Not below its value before the withdrawal; a restock may have raised it meanwhile.
         self.top = self.top.max(withdrawal.top + withdrawal.units - withdrawal.slots.units());
         self.returned.extend(withdrawal.slots.iter());
         self.version += 1;
     }
 
-    pub fn set_door(&mut self, door: Door) {
-        self.door = door;
+    pub fn set_gate_state(&mut self, gate_state: GateState) {
+        self.gate_state = gate_state;
         self.version += 1;
     }
 
@@ -241,13 +242,13 @@ impl Pool {
         self.users.get(&user).copied()
     }
 
-    /// What is left of each of a draw's prizes.
+    /// Units left of each of a draw's prizes.
     pub fn prizes_left(&self) -> &[u32] {
         self.prizes.as_ref().map_or(&[], PrizeStock::left)
     }
 
-    pub fn door(&self) -> Door {
-        self.door
+    pub fn gate_state(&self) -> GateState {
+        self.gate_state
     }
 
     pub fn epoch(&self) -> u32 {
@@ -288,166 +289,4 @@ impl Pool {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    pub(crate) fn pool(stock: u32) -> Pool {
-        Pool::from_seed(Seed {
-            epoch: 1,
-            door: Door::Open,
-            top: stock,
-            taken: vec![],
-            users: vec![],
-            applied: 0,
-            shards: 1,
-            prizes: None,
-        })
-    }
-
-    fn request(id: u64, buyer: u64, wanted: Wanted) -> ClaimRequest {
-        let created_at = Moment::from_millis(0);
-        ClaimRequest {
-            id: crate::ClaimId::from_raw(id),
-            user: user(buyer),
-            campaign: crate::CampaignId::from_raw(1),
-            quantity: 1,
-            limit: 1,
-            created_at,
-            key: None,
-            shown: Shown::NotNeeded,
-            wanted,
-        }
-    }
-
-    fn user(n: u64) -> UserId {
-        UserId::from_raw(n)
-    }
-
-    #[test]
-    fn last_unit_is_sold_and_then_no_more() {
-        let mut pool = pool(2);
-        assert_eq!(pool.claim(user(1), 1, 1, Shown::NotNeeded).unwrap().to_string(), "1");
-        assert_eq!(pool.claim(user(2), 1, 1, Shown::NotNeeded).unwrap().to_string(), "2");
-        assert_eq!(pool.claim(user(3), 1, 1, Shown::NotNeeded), Err(Rejection::SoldOut));
-    }
-
-    #[test]
-    fn sold_out_is_said_before_limit_reached() {
-        let mut pool = pool(1);
-        pool.claim(user(1), 1, 1, Shown::NotNeeded).unwrap();
-        assert_eq!(pool.claim(user(1), 1, 1, Shown::NotNeeded), Err(Rejection::SoldOut));
-    }
-
-    #[test]
-    fn a_claim_is_all_or_nothing() {
-        let mut pool = pool(2);
-        assert_eq!(pool.claim(user(1), 3, 5, Shown::NotNeeded), Err(Rejection::SoldOut));
-        assert_eq!(pool.claim(user(1), 3, 2, Shown::NotNeeded), Err(Rejection::LimitReached));
-        assert_eq!((pool.free(), pool.version()), (2, 0));
-    }
-
-    #[test]
-    fn a_return_applied_twice_counts_once() {
-        let mut pool = pool(1);
-        let slots = pool.claim(user(1), 1, 1, Shown::NotNeeded).unwrap();
-        let entry = StockEntry { seq: 1, change: StockChange::Return { user: user(1), slots, prize: None } };
-        assert_eq!(pool.follow(&entry), Followed::Applied);
-        assert_eq!(pool.follow(&entry), Followed::Already);
-        assert_eq!(pool.free(), 1);
-        assert_eq!(pool.units_of(user(1)), Some(0));
-    }
-
-    #[test]
-    fn a_gap_in_the_log_is_not_jumped() {
-        let mut pool = pool(1);
-        let entry = StockEntry { seq: 2, change: StockChange::Restock { top: 9 } };
-        assert_eq!(pool.follow(&entry), Followed::Gap);
-        assert_eq!(pool.free(), 1);
-    }
-
-    #[test]
-    fn a_withdrawal_takes_free_units_only_and_can_be_undone() {
-        let mut pool = pool(3);
-        let price = crate::Money { amount: 1, currency: "CNY".parse().unwrap() };
-        let order = Wanted::Order { unit_price: price, pay_by: Moment::from_millis(1) };
-        let first = pool.decide(request(1, 1, order)).unwrap();
-        pool.claim(user(2), 1, 1, Shown::NotNeeded).unwrap();
-        pool.undo(&first);
-        let withdrawal = pool.withdraw(9);
-        assert_eq!((withdrawal.units, withdrawal.top, withdrawal.slots.to_string()), (2, 2, "1".into()));
-        assert_eq!(pool.free(), 0);
-        pool.put_back(withdrawal);
-        assert_eq!(pool.free(), 2);
-    }
-
-    #[test]
-    fn a_seat_and_its_prize_are_taken_together_and_come_back_together() {
-        let prize = crate::Prize {
-            name: "A prize".into(),
-            kind: crate::draw::PrizeKind::Text,
-            odds: 1_000_000_000,
-            stock: 1,
-            grant: crate::draw::Grant::Instant,
-            content: String::new(),
-        };
-        let draw = crate::Draw {
-            name: "A draw".into(),
-            strategy: crate::draw::Strategy::Single,
-            prizes: vec![prize],
-            seed: [1; 32],
-        };
-        let mut pool = pool(3);
-        pool.prizes = Some(PrizeStock::from_seed(PrizeSeed { draw: draw.into(), seats: 3, taken: vec![0] }));
-        let play = |pool: &mut Pool, id| {
-            pool.decide(request(id, id, Wanted::Play { client_seed: String::new() })).unwrap()
-        };
-        let won = play(&mut pool, 1);
-        assert_eq!((won.prize(), pool.prizes_left(), pool.free()), (Some(1), &[0][..], 2));
-        assert_eq!(play(&mut pool, 2).prize(), None, "it is gone");
-        pool.undo(&won);
-        assert_eq!((pool.prizes_left(), pool.free()), (&[1][..], 2));
-        assert_eq!(play(&mut pool, 3).prize(), Some(1));
-    }
-
-    #[test]
-    fn a_pass_is_spent_once_and_only_by_its_user() {
-        let now = Moment::from_millis(0);
-        let until = Moment::from_millis(10);
-        let mut pool = pool(5);
-        let rules = PassRules { factor: 1, stock: 5, limit: 3 };
-        let pass = pool.issue_pass(user(1), rules, now, until).unwrap();
-        let shown = Shown::Pass { number: pass.number, now };
-        assert_eq!(pool.claim(user(2), 1, 3, shown), Err(Rejection::PassInvalid), "another's");
-        let late = Shown::Pass { number: pass.number, now: until };
-        assert_eq!(pool.claim(user(1), 1, 3, late), Err(Rejection::PassInvalid), "expired");
-        assert_eq!(
-            pool.claim(user(1), 4, 3, shown),
-            Err(Rejection::LimitReached),
-            "a rejection spends nothing"
-        );
-        assert!(pool.claim(user(1), 1, 3, shown).is_ok());
-        assert_eq!(pool.claim(user(1), 1, 3, shown), Err(Rejection::PassInvalid), "spent");
-    }
-
-    #[test]
-    fn one_user_cannot_drain_the_quota_and_expired_passes_return_to_it() {
-        let now = Moment::from_millis(0);
-        let until = Moment::from_millis(10);
-        let mut pool = pool(2);
-        let rules = PassRules { factor: 1, stock: 2, limit: 1 };
-        let first = pool.issue_pass(user(1), rules, now, until).unwrap();
-        assert_eq!(pool.issue_pass(user(1), rules, now, until), Ok(first));
-        pool.issue_pass(user(2), rules, now, until).unwrap();
-        assert_eq!(pool.issue_pass(user(3), rules, now, until), Err(Rejection::Busy));
-        assert!(pool.issue_pass(user(3), rules, until, Moment::from_millis(20)).is_ok());
-    }
-
-    #[test]
-    fn a_paused_or_closed_pool_sells_nothing() {
-        let mut pool = pool(1);
-        pool.set_door(Door::Paused);
-        assert_eq!(pool.claim(user(1), 1, 1, Shown::NotNeeded), Err(Rejection::Paused));
-        pool.set_door(Door::Closed);
-        assert_eq!(pool.claim(user(1), 1, 1, Shown::NotNeeded), Err(Rejection::Ended));
-    }
-}
+mod tests;

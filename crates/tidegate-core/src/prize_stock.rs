@@ -1,6 +1,6 @@
-//! A draw's prizes at the gate: how many are left of each, and who deals them.
+//! A draw's prizes in the gate: the units left of each, and their dealer.
 //!
-//! What always holds: a prize is taken in the same decision as its seat, and given back with it.
+//! Invariant: a prize is taken in the same decision as its seat, and returned with it.
 
 use std::sync::Arc;
 
@@ -8,12 +8,12 @@ use crate::dealer::Dealer;
 use crate::draw::PrizeNumber;
 use crate::{Draw, Slot};
 
-/// What a pool's prizes are rebuilt from.
+/// The state that a pool's prizes are rebuilt from.
 #[derive(Clone, Debug)]
 pub struct PrizeSeed {
     pub draw: Arc<Draw>,
     pub seats: u32,
-    /// How many of each were won, by the ledger.
+    /// Number of winners per prize, from the ledger.
     pub taken: Vec<u32>,
 }
 
@@ -34,7 +34,7 @@ impl PrizeStock {
         Self { left: left.collect(), dealer: Dealer::new(&draw, seats) }
     }
 
-    /// What the seat wins; it is taken.
+    /// Determines the seat's prize and takes it.
     pub fn take(&mut self, seat: Slot, client_seed: &str) -> Option<PrizeNumber> {
         let prize = self.dealer.outcome(seat, client_seed, &self.left)?;
         let left = &mut self.left[usize::from(prize) - 1];
@@ -44,7 +44,7 @@ impl PrizeStock {
     }
 
     pub fn give_back(&mut self, prize: PrizeNumber) {
-        // A prize that is none of the draw's was never taken from here.
+        // A number that is not one of the draw's prizes was never taken here.
         if let Some(left) = usize::from(prize).checked_sub(1).and_then(|at| self.left.get_mut(at)) {
             *left += 1;
         }

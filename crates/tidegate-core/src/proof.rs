@@ -1,11 +1,12 @@
-//! The proof of a draw, checked play by play: what was committed to, what was dealt, and whether the one follows from the
-//! other. The server's audit and `tidegate verify` are both this.
+//! Verification of a draw's proof, play by play: whether the outcomes follow from the commitment. The server's audit
+//! and
+//! `tidegate verify` both use it.
 
 use crate::dealer::{Dealer, Dealt, Hash, NO_PLAYS, link};
 use crate::draw::Strategy;
 use crate::{Draw, Slot};
 
-/// Why a play is not what the draw was bound to.
+/// The reason why a play contradicts the draw's commitment.
 #[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
 pub enum Wrong {
     #[error("play {number} stands in place {place} of the history")]
@@ -20,7 +21,7 @@ pub enum Wrong {
     Broken { number: u64, seat: Slot },
 }
 
-/// Replays a draw. Feed it every play in order.
+/// Replays a draw; it must be given every play in order.
 #[derive(Debug)]
 pub struct Replay {
     dealer: Dealer,
@@ -30,7 +31,7 @@ pub struct Replay {
     played: Vec<bool>,
     plays: u64,
     hash: Hash,
-    /// How often each prize was to be expected, given what was left at each play. Prizes first, no win last.
+    /// Expected number of wins per prize, given the prizes left at each play; "no win" is the last element.
     expected: Vec<f64>,
 }
 
@@ -74,10 +75,10 @@ impl Replay {
         if self.hash == *hash { Ok(()) } else { Err(Wrong::Broken { number, seat }) }
     }
 
-    /// Adds each outcome's chance at this play.
+    /// Adds each outcome's probability at this play.
     fn expect(&mut self) {
         if self.strategy == Strategy::Deck {
-            // Nothing is left to chance: a whole deck gives exactly its cards.
+            // No probabilities: a complete deck gives exactly its cards.
             return;
         }
         let available = |at: usize| self.left[at] > 0;
@@ -114,12 +115,12 @@ impl Replay {
         &self.hash
     }
 
-    /// What is left of each prize.
+    /// Units left of each prize.
     pub fn left(&self) -> &[u32] {
         &self.left
     }
 
-    /// How often each prize was to be expected, no win last; all zero for a deck, where nothing is left to chance.
+    /// Expected number of wins per prize, "no win" last; all zero for a deck, which has no probabilities.
     pub fn expected(&self) -> &[f64] {
         &self.expected
     }
@@ -145,7 +146,7 @@ mod tests {
 
     type Listed = (u64, Slot, Option<u8>, String, Hash);
 
-    /// A history as an honest gate would deal it.
+    /// A history as a correct gate deals it.
     fn history(draw: &Draw, seats: u32) -> Vec<Listed> {
         let dealer = Dealer::new(draw, seats);
         let mut left: Vec<u32> = draw.prizes.iter().map(|prize| prize.stock).collect();

@@ -1,8 +1,8 @@
-//! What the outside sees of an id: 13 Crockford characters behind a keyed permutation, a key per kind of thing.
+//! Public ids: 13 Crockford base-32 characters of a keyed permutation, with one key per kind of object.
 //!
-//! An outsider can tell neither how many orders there are nor which came first, and an order's id read as a
-//! sale's is some other number. The permutation is a Feistel network of four rounds over 64 bits with
-//! SipHash as its round function: a bijection by construction, so ids stay unique.
+//! Clients can tell neither how many orders exist nor which came first, and an order's id decoded as a sale's is an
+//! unrelated number. The permutation is a Feistel network of four rounds over 64 bits with SipHash as its round
+//! function: a bijection by construction, so ids stay unique.
 
 use std::hash::Hasher;
 
@@ -13,7 +13,7 @@ use crate::{
 };
 
 const ALPHABET: &[u8; 32] = b"0123456789ABCDEFGHJKMNPQRSTVWXYZ";
-/// What each byte stands for, small letters like large ones.
+/// The value of each byte; lower case decodes like upper case.
 const DIGITS: [u8; 256] = {
     let mut digits = [NO_DIGIT; 256];
     let mut digit = 0;
@@ -29,7 +29,7 @@ const NO_DIGIT: u8 = 32;
 const LENGTH: usize = 13;
 const ROUNDS: u64 = 4;
 
-/// The permutation of one kind of thing.
+/// The permutation of one kind of object.
 #[derive(Clone)]
 struct Permutation([u8; 16]);
 
@@ -87,13 +87,13 @@ impl std::fmt::Debug for Permutation {
     }
 }
 
-/// A public id as it is written, without an allocation.
+/// The text of a public id, without an allocation.
 #[derive(Clone, Copy, Debug)]
 pub struct PublicText([u8; LENGTH]);
 
 impl PublicText {
     pub fn as_str(&self) -> &str {
-        // Only letters of the alphabet get in.
+        // The bytes are from the alphabet, which is ASCII.
         std::str::from_utf8(&self.0).unwrap_or_default()
     }
 
@@ -108,7 +108,7 @@ impl serde::Serialize for PublicText {
     }
 }
 
-/// Prints and reads the ids of every kind of thing.
+/// Encodes and decodes the ids of every kind of object.
 #[derive(Clone, Debug)]
 pub struct PublicIds {
     user: Permutation,
@@ -141,7 +141,7 @@ macro_rules! kinds {
     };
 }
 
-/// An id that can be shown to the outside.
+/// An id that has a public form.
 pub trait Public: Copy {
     fn text(self, ids: &PublicIds) -> PublicText;
 
@@ -149,7 +149,7 @@ pub trait Public: Copy {
         self.text(ids).as_str().to_owned()
     }
 
-    /// `None` where the text is no id of this kind; a foreign id may also read as one that does not exist.
+    /// `None` if the text is not an id; an id of another kind may decode to one that does not exist.
     fn parse(text: &str, ids: &PublicIds) -> Option<Self>;
 }
 

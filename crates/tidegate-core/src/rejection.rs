@@ -1,7 +1,6 @@
-//! Why a claim was refused. An expected outcome, never a failure.
+//! Reasons why a claim is rejected: an expected outcome, not an error.
 //!
-//! The variants stand in the order in which they are checked; HTTP, documentation and pages take code and
-//! sentence from here.
+//! The variants are in the order of the checks. HTTP, documentation and pages take code and text from here.
 
 use serde::{Deserialize, Serialize};
 
@@ -12,13 +11,13 @@ macro_rules! rejections {
         pub enum Rejection { $(#[doc = $sentence] $name,)* }
 
         impl Rejection {
-            /// All of them, in the order in which they are checked.
+            /// All reasons, in the order of the checks.
             pub const ALL: &[Self] = &[$(Self::$name,)*];
 
             pub const fn code(self) -> &'static str {
                 match self { $(Self::$name => $code,)* }
             }
-            /// The HTTP status that fits.
+            /// The HTTP status.
             pub const fn status(self) -> u16 {
                 match self { $(Self::$name => $status,)* }
             }
@@ -30,19 +29,19 @@ macro_rules! rejections {
 }
 
 rejections! {
-    NotFound "not_found" 404 "There is no such thing here."
+    NotFound "not_found" 404 "Not found."
     NotStarted "not_started" 409 "This has not started yet."
     Ended "ended" 409 "This has ended."
-    Paused "paused" 409 "This is paused; try again when it goes on."
-    SoldOut "sold_out" 409 "Not enough is left. What unpaid orders hold may still return."
+    Paused "paused" 409 "This is paused; retry when it resumes."
+    SoldOut "sold_out" 409 "Not enough stock is left. Units in unpaid orders may return."
     RateLimited "rate_limited" 429 "Too many requests; slow down."
-    Unauthenticated "unauthenticated" 401 "This call needs a valid bearer token."
-    PassRequired "pass_required" 403 "A pass is needed here; solve the challenge first."
-    PassInvalid "pass_invalid" 403 "The pass is not valid here for this person, or was used already."
-    LimitReached "limit_reached" 409 "This would be more than one person may have."
-    Busy "busy" 503 "Too much is waiting; try again in a moment with the same Idempotency-Key."
-    NotReady "not_ready" 503 "Nothing can be taken right now; try again in a moment with the same Idempotency-Key."
-    ClaimLost "claim_lost" 409 "The claim was lost before it was recorded; try again."
+    Unauthenticated "unauthenticated" 401 "A valid bearer token is required."
+    PassRequired "pass_required" 403 "A pass is required; solve the challenge first."
+    PassInvalid "pass_invalid" 403 "The pass is not valid for this buyer and campaign, or was used already."
+    LimitReached "limit_reached" 409 "This exceeds the limit per person."
+    Busy "busy" 503 "The server is overloaded; retry in a moment with the same Idempotency-Key."
+    NotReady "not_ready" 503 "The service is temporarily unavailable; retry in a moment with the same Idempotency-Key."
+    ClaimLost "claim_lost" 409 "The claim was lost before it was recorded; retry."
 }
 
 impl Rejection {

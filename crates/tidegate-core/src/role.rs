@@ -1,14 +1,14 @@
-//! What an operator may do: each role may do what the one before it may, and more.
+//! Operators' roles; each includes the permissions of the one before it.
 
 use crate::words::words;
 
 words! {
-    /// Viewers look, operators run sales and draws, admins decide who the others are.
+    /// Viewers read, operators run sales and draws, admins manage accounts.
     Role { Viewer "viewer" Operator "operator" Admin "admin" }
 }
 
 impl Role {
-    /// Whether it may do what needs at least the other one.
+    /// Whether this role includes the other one.
     pub fn covers(self, least: Self) -> bool {
         let place = |role| Self::ALL.iter().position(|each| *each == role);
         place(self) >= place(least)

@@ -1,4 +1,4 @@
-//! Slots: the numbers of single units in their pool, from 1.
+//! Slots: the numbers of a pool's units, counted from 1.
 
 use std::fmt;
 
@@ -8,7 +8,7 @@ use smallvec::SmallVec;
 /// The number of one unit in its pool.
 pub type Slot = u32;
 
-/// The slots of one claim. Nearly always one, so kept without an allocation up to four.
+/// The slots of one claim: nearly always one, so up to four need no allocation.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Slots(SmallVec<[Slot; 4]>);
@@ -27,7 +27,7 @@ impl Slots {
         self.0.push(slot);
     }
 
-    /// Reads what `Display` wrote.
+    /// Parses the format of `Display`.
     pub fn parse(text: &str) -> Option<Self> {
         text.split(',').filter(|part| !part.is_empty()).map(|part| part.parse().ok()).collect()
     }
@@ -39,7 +39,7 @@ impl FromIterator<Slot> for Slots {
     }
 }
 
-/// `17,18,19`: how the ledger keeps them.
+/// `17,18,19`: the ledger's format.
 impl fmt::Display for Slots {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (at, slot) in self.iter().enumerate() {

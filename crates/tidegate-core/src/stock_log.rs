@@ -1,7 +1,7 @@
-//! The stock log: everything that makes units sellable again, or no longer, numbered without gaps per pool.
+//! The stock log: all changes of the units on sale other than claims, numbered without gaps per pool.
 //!
-//! The ledger writes it in the same transaction as its cause; the gate follows it. Applying an entry twice
-//! changes nothing.
+//! The ledger writes an entry in the transaction of its cause; the gate applies it. Applying an entry twice changes
+//! nothing.
 
 use crate::{PrizeNumber, Slot, Slots, UserId};
 
@@ -12,14 +12,14 @@ pub struct StockEntry {
     pub change: StockChange,
 }
 
-/// What an entry does to the pool.
+/// The change of the pool.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StockChange {
     /// Slots up to `top` exist from now on.
     Restock { top: Slot },
-    /// `user` gave these slots back: cancelled, expired, refunded or rejected; and the prize that came with them.
+    /// `user` returned these slots, and the prize with them: cancelled, expired, refunded or rejected.
     Return { user: UserId, slots: Slots, prize: Option<PrizeNumber> },
-    /// Slots above `top`, and these, are no longer for sale.
+    /// These slots and those above `top` are withdrawn from sale.
     Withdraw { top: Slot, slots: Slots },
 }
 

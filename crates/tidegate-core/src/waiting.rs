@@ -1,7 +1,8 @@
-//! The waiting room: who comes when. Everybody who came before the start is shuffled at the start; later ones queue behind.
+//! The waiting room: the order of admission. Users who join before the start are shuffled at the start; later ones
+//! follow in order of arrival.
 //!
-//! What always holds: a user has one place; the order of the early ones depends on nothing but who they are and on a key
-//! that nobody knew before the start; whoever gave up is skipped, and whoever was admitted has left the queue.
+//! Invariants: a user has one place; the order of the early users depends only on their ids and on a key that is
+//! unknown before the start; users who left are skipped, and admitted users have no place any more.
 
 use std::collections::VecDeque;
 
@@ -9,12 +10,12 @@ use hashbrown::HashMap;
 
 use crate::{Moment, UserId};
 
-/// Where a user stands.
+/// A user's position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Standing {
-    /// The order is not drawn yet.
+    /// Before the start: the order is not drawn yet.
     BeforeStart,
-    /// So many are ahead.
+    /// Number of users ahead.
     Waiting {
         ahead: usize,
     },
@@ -24,7 +25,7 @@ pub enum Standing {
 #[derive(Clone, Copy, Debug)]
 struct Place {
     last_seen: Moment,
-    /// Its number in the queue, counted from the first ever; `None` before the start.
+    /// Its number in the order of admission; `None` before the start.
     number: Option<u64>,
     admitted: bool,
 }
@@ -34,16 +35,16 @@ pub struct WaitingRoom {
     places: HashMap<UserId, Place>,
     early: Vec<UserId>,
     queue: VecDeque<UserId>,
-    /// The number of the queue's front.
+    /// The number of the next place to admit.
     front: u64,
     started: bool,
-    /// Admissions saved up, in thousandths.
+    /// Unused admissions, in thousandths.
     credit: u64,
     credited_at: Option<Moment>,
 }
 
 impl WaitingRoom {
-    /// Takes a place, or finds the one the user has.
+    /// Takes a place, or returns the user's existing one.
     pub fn join(&mut self, user: UserId, now: Moment) {
         if let Some(place) = self.places.get_mut(&user) {
             place.last_seen = now;
@@ -54,7 +55,7 @@ impl WaitingRoom {
         if self.started { self.queue.push_back(user) } else { self.early.push(user) }
     }
 
-    /// Draws the order of the early ones: ascending by `rank`. Once.
+    /// Orders the early users, ascending by `rank`. Called once.
     pub fn start(&mut self, rank: impl Fn(UserId) -> [u8; 32]) {
         if self.started {
             return;
@@ -70,7 +71,7 @@ impl WaitingRoom {
         }
     }
 
-    /// Somebody asked: they are still there.
+    /// Notes that the user is still waiting.
     pub fn seen(&mut self, user: UserId, now: Moment) -> Option<Standing> {
         let front = self.front;
         let place = self.places.get_mut(&user)?;
@@ -84,7 +85,7 @@ impl WaitingRoom {
         })
     }
 
-    /// How many may be admitted now at this rate. What is not used is saved up, for one second's worth.
+    /// Number of users to admit now at this rate: a token bucket with a capacity of one second.
     pub fn due(&mut self, per_s: u32, now: Moment) -> u32 {
         let since =
             self.credited_at.replace(now).map_or(0, |last| now.millis().saturating_sub(last.millis()));
@@ -93,8 +94,9 @@ impl WaitingRoom {
         u32::try_from(self.credit / 1000).unwrap_or(u32::MAX)
     }
 
-    /// The next who is still there, without taking them out. Those who were not seen since `gone_before` lose their place and
-    /// are added to `left`.
+    /// The next user to admit, without removing them. Users not seen since `gone_before` lose their place and are
+    /// added to
+    /// `left`.
     pub fn next(&mut self, gone_before: Moment, left: &mut Vec<UserId>) -> Option<UserId> {
         while let Some(user) = self.queue.front().copied() {
             if self.places.get(&user).is_some_and(|place| place.last_seen >= gone_before) {
@@ -108,6 +110,11 @@ impl WaitingRoom {
         None
     }
 
+    /// Whether the user is at the front of the queue.
+    pub fn is_next(&self, user: UserId) -> bool {
+        self.queue.front() == Some(&user)
+    }
+
     /// The front of the queue is let in.
     pub fn admit(&mut self) {
         if let Some(user) = self.queue.pop_front() {
@@ -119,7 +126,7 @@ impl WaitingRoom {
         }
     }
 
-    /// Puts back somebody who was admitted in a life before.
+    /// Restores a user who was admitted before a restart.
     pub fn readmit(&mut self, user: UserId, now: Moment) {
         self.places.insert(user, Place { last_seen: now, number: None, admitted: true });
     }
@@ -130,7 +137,7 @@ impl WaitingRoom {
         }
     }
 
-    /// People who wait.
+    /// Number of waiting users.
     pub fn waiting(&self) -> usize {
         self.queue.len() + self.early.len()
     }
@@ -154,7 +161,7 @@ mod tests {
         Moment::from_millis(millis)
     }
 
-    /// Ranks by the number's complement: the last to come is the first in the queue.
+    /// Ranks by the number's complement: the last to join is admitted first.
     fn backwards(user: UserId) -> [u8; 32] {
         let mut rank = [0; 32];
         rank[..8].copy_from_slice(&(!user.raw()).to_be_bytes());

@@ -1,4 +1,4 @@
-//! Enums whose variants are words: written once, read back, listed in order.
+//! A macro for enums that are stored and sent as words: `as_str`, `parse` and `ALL` from one list.
 
 macro_rules! words {
     ($(#[$doc:meta])* $name:ident { $($variant:ident $text:literal)* }) => {

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use proptest::prelude::*;
-use tidegate_core::pool::{Door, Followed};
+use tidegate_core::pool::{Followed, GateState};
 use tidegate_core::{Pool, Rejection, Seed, Shown, Slot, Slots, StockChange, StockEntry, UserId};
 
 const LIMIT: u32 = 3;
@@ -42,7 +42,7 @@ impl Model {
     fn new(stock: u32) -> Self {
         let seed = Seed {
             epoch: 1,
-            door: Door::Open,
+            gate_state: GateState::Open,
             top: stock,
             taken: vec![],
             users: vec![],
@@ -133,7 +133,7 @@ impl Model {
         }
         self.pool = Pool::from_seed(Seed {
             epoch: self.pool.epoch() + 1,
-            door: Door::Open,
+            gate_state: GateState::Open,
             top: self.top,
             taken: self.held.keys().copied().collect(),
             users: users.into_iter().collect(),

@@ -1,7 +1,7 @@
 //! What tokens cost: the digest by which a session is found, and the keyed digest that seals a pass. `make micro`.
 
 use divan::{Bencher, black_box};
-use tidegate::chance::{digest, keyed, token};
+use tidegate_app::digest::{digest, keyed, token};
 
 fn main() {
     divan::main();

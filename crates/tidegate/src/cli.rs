@@ -15,9 +15,9 @@ use clap::{Args, Parser, Subcommand};
 use tokio::runtime::Runtime;
 
 use crate::config::{Config, ConfigError, Sources, load};
-use crate::rehearse;
 
-/// A flash-sale and prize-draw engine: every unit sold exactly once, to the right people, fast; nothing lost whatever crashes.
+/// A flash-sale and prize-draw engine: every unit sold exactly once, to the right people, fast; nothing lost whatever
+/// crashes.
 #[derive(Debug, Parser)]
 #[command(name = "tidegate", version, args_conflicts_with_subcommands = true)]
 struct Cli {
@@ -32,7 +32,7 @@ enum Command {
     /// Start the server. This is what happens without a command, too.
     Serve(serve::ServeArgs),
     /// Rehearse a sale or a draw with virtual buyers and judge it: nothing oversold, undersold or lost, limits kept.
-    Rehearse(rehearse::RehearseArgs),
+    Rehearse(tidegate_rehearse::RehearseArgs),
     /// Check every promise against the ledger: in the data directory, or in the cluster's database with its gate.
     Audit(audit::AuditArgs),
     /// Check a draw's proof offline: what it was bound to, and every play.
@@ -96,6 +96,12 @@ pub enum Verdict {
     No,
 }
 
+impl From<bool> for Verdict {
+    fn from(yes: bool) -> Self {
+        if yes { Self::Yes } else { Self::No }
+    }
+}
+
 /// How often a worker lets others run before it sleeps.
 const YIELDS: usize = 2;
 
@@ -110,7 +116,7 @@ pub fn main() -> ExitCode {
     let verdict = runtime.block_on(async {
         match command {
             Command::Serve(args) => serve::run(args).await,
-            Command::Rehearse(args) => rehearse::run(args).await,
+            Command::Rehearse(args) => tidegate_rehearse::run(args).await.map(Verdict::from),
             Command::Audit(args) => audit::run(args).await,
             Command::Verify(args) => verify::run(args),
             Command::Migrate(args) => migrate::run(args).await,
@@ -126,10 +132,10 @@ pub fn main() -> ExitCode {
     }
 }
 
-/// Workers that let others run before they sleep: what those send meanwhile is found without falling asleep and being woken,
-/// which costs a rush more than it saves. On two cores 14 % more orders, and more than that on a node of a cluster
-/// (`tidegate-bench --only embedded`, in turns: 75,700 a second without, 83,700 with one, 86,200 with two). An idle server needs
-/// 0.8 % of a core instead of 0.7 %.
+/// Workers that let others run before they sleep: what those send meanwhile is found without falling asleep and being
+/// woken, which costs a rush more than it saves. On two cores 14 % more orders, and more than that on a node of a
+/// cluster (`tidegate-bench --only embedded`, in turns: 75,700 a second without, 83,700 with one, 86,200 with two). An
+/// idle server needs 0.8 % of a core instead of 0.7 %.
 fn runtime() -> std::io::Result<Runtime> {
     let mut builder = tokio::runtime::Builder::new_multi_thread();
     builder.on_thread_park(|| (0..YIELDS).for_each(|_| std::thread::yield_now()));

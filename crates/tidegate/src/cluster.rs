@@ -7,23 +7,25 @@ use std::sync::atomic::AtomicI64;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use tidegate_store::admission::cluster::{Cluster, ClusterOptions};
-use tidegate_store::admission::{Admission, News};
-use tidegate_store::ledger::sql::{Observer, PostgresOptions, SqlLedger};
-use tidegate_store::redis_link::Link;
+use tidegate_admission::cluster::redis_link::Link;
+use tidegate_admission::cluster::{Cluster, ClusterOptions};
+use tidegate_admission::{Admission, News};
+use tidegate_app::clock::Clock;
+use tidegate_app::digest;
+use tidegate_app::digest::keyed;
+use tidegate_app::health::Health;
+use tidegate_app::metrics::Metrics;
+use tidegate_app::node::NUMBER_LEASE;
+use tidegate_app::random;
+use tidegate_app::{LOST_CLAIMS_REMEMBERED, LostClaims, Node};
+use tidegate_ledger::{Observer, PostgresOptions, SqlLedger};
 use tokio::sync::mpsc;
 
-use crate::chance::{self, keyed};
-use crate::clock::Clock;
 use crate::config::Config;
 use crate::embedded::Opened;
-use crate::health::Health;
-use crate::metrics::Metrics;
-use crate::ops::{Node, REFUSED_KEPT, Refused};
-use crate::parts::{self, Backends, LedgerWatch};
+use crate::wiring;
+use crate::wiring::{Backends, LedgerWatch};
 
-/// How long a number is a node's after it was last heard of. While a node cannot renew it, it takes no claims.
-pub const NUMBER_LEASE: Duration = Duration::from_secs(30);
 /// Numbers there are: ten bits of an id.
 const NUMBERS: u32 = 1024;
 
@@ -55,17 +57,17 @@ pub async fn join_at(config: &Config, clock: Clock) -> anyhow::Result<Joined> {
     let ledger = Arc::new(ledger(config, Arc::new(watch))?);
     ledger.migrate().await.context("PostgreSQL cannot be used")?;
     let here = clock.now();
-    if let Some(there) = ledger.time().await? {
+    if let Some(there) = ledger.leases.database_time().await? {
         clock.set_right(here, there, clock.now());
     }
     // Before anything is taken that would have to be given back.
     let redis = Link::open(&config.redis_url).await.context("Redis cannot be used")?;
     redis.check_version().await.context("Redis cannot be used")?;
-    let (secret, is_new) = parts::secret(&ledger).await?;
-    let (admin_key_digest, new_admin_key) = parts::admin_key(config, &ledger).await?;
-    let name = chance::token("", &chance::secret()?)[..12].to_owned();
+    let (secret, is_new) = wiring::secret(&ledger).await?;
+    let (admin_key_digest, new_admin_key) = wiring::admin_key(config, &ledger).await?;
+    let name = digest::token("", &random::secret()?)[..12].to_owned();
     let millis = u32::try_from(NUMBER_LEASE.as_millis()).unwrap_or(u32::MAX);
-    let Some(number) = ledger.take_number(name.clone(), millis, NUMBERS).await? else {
+    let Some(number) = ledger.leases.take_node_number(name.clone(), millis, NUMBERS).await? else {
         bail!("there are {NUMBERS} nodes already");
     };
     let node = Node { name, number: u16::try_from(number)? };
@@ -76,11 +78,11 @@ pub async fn join_at(config: &Config, clock: Clock) -> anyhow::Result<Joined> {
         number: node.number,
         max_pending: config.cluster.max_unrecorded,
         batches: config.cluster.batches,
-        answer_within: Duration::from_millis(config.sales.answer_within_ms),
+        answer_timeout: Duration::from_millis(config.sales.answer_within_ms),
     };
     let (cluster, news) = Cluster::new(redis, options);
     let highest_id = ledger.highest_id().await?;
-    let app = parts::assemble(
+    let app = wiring::assemble(
         config,
         Backends {
             admission: Arc::new(Admission::Cluster(cluster)),
@@ -88,7 +90,7 @@ pub async fn join_at(config: &Config, clock: Clock) -> anyhow::Result<Joined> {
             clock,
             health,
             metrics,
-            refused: Arc::new(Refused::new(REFUSED_KEPT)),
+            lost_claims: Arc::new(LostClaims::new(LOST_CLAIMS_REMEMBERED)),
             // The same for all nodes: what one sealed the others open.
             boot: keyed(&secret, &[b"cluster"]),
             secret,

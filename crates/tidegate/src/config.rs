@@ -11,10 +11,12 @@ use std::path::PathBuf;
 
 use ipnet::IpNet;
 use serde::Deserialize;
+use tidegate_app::merchant::JwtSettings;
+use tidegate_app::signature::parse_secret;
+use tidegate_app::sms::{SmsKind, SmsSettings};
 
 pub use self::layers::{ConfigError, Flags, Sources, load};
 pub use self::show::{Shown, show};
-use crate::signature::parse_secret;
 
 #[derive(Clone, Debug, Deserialize)]
 pub struct Config {
@@ -35,8 +37,8 @@ pub struct Config {
     pub deliveries: Deliveries,
     pub payment: Payment,
     pub accounts: Accounts,
-    pub sms: Sms,
-    pub jwt: Jwt,
+    pub sms: SmsSettings,
+    pub jwt: JwtSettings,
     pub log: Log,
 }
 
@@ -59,6 +61,7 @@ pub struct Http {
     pub write_timeout_ms: u64,
     pub drain_timeout_ms: u64,
     pub max_orders_in_flight: usize,
+    pub fast_path: bool,
     pub trusted_proxies: String,
 }
 
@@ -118,29 +121,6 @@ pub struct Accounts {
     pub codes_per_number_per_day: u32,
     pub codes_per_address_per_day: u32,
     pub hashing_at_once: usize,
-}
-
-#[derive(Clone, Debug, Deserialize)]
-pub struct Sms {
-    pub kind: SmsKind,
-    pub webhook_url: String,
-    pub webhook_secret: String,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum SmsKind {
-    Log,
-    Webhook,
-}
-
-#[derive(Clone, Debug, Deserialize)]
-pub struct Jwt {
-    pub algorithm: String,
-    pub key: String,
-    pub jwks: String,
-    pub issuer: String,
-    pub audience: String,
 }
 
 #[derive(Clone, Debug, Deserialize)]

@@ -4,16 +4,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use tidegate_app::campaigns::CampaignTerms;
+use tidegate_app::catalogue::ItemTerms;
+use tidegate_app::draws::DrawTerms;
+use tidegate_app::sales::SaleTerms;
+use tidegate_app::{App, Refusal};
 use tidegate_core::campaign::Step;
 use tidegate_core::draw::{Grant, ODDS_TOTAL, PrizeKind, Strategy};
 use tidegate_core::{Campaign, Money, Prize, Protect, Sale, Window};
-use tidegate_store::ledger::Actor;
-
-use crate::ops::campaigns::CampaignTerms;
-use crate::ops::draws::DrawTerms;
-use crate::ops::items::ItemTerms;
-use crate::ops::sales::SaleTerms;
-use crate::ops::{App, Refusal};
+use tidegate_ledger::Actor;
 
 /// Anybody who can reach a demo server may act as these.
 pub const BUYERS: [&str; 3] = ["demo-buyer-1", "demo-buyer-2", "demo-buyer-3"];
@@ -24,7 +23,7 @@ const YEARS: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
 /// Fills the ledger through the same use cases everybody calls.
 pub async fn fill(app: &Arc<App>) -> Result<(), Refusal> {
     let tokens = BUYERS.map(str::to_owned);
-    app.create_buyers("demo", &tokens, YEARS, Actor::Clock, None).await?;
+    app.accounts.create_buyers("demo", &tokens, YEARS, Actor::Clock, None).await?;
     let sold_out = sale(
         app,
         "Vinyl: Live at the Harbour",
@@ -36,9 +35,9 @@ pub async fn fill(app: &Arc<App>) -> Result<(), Refusal> {
     )
     .await?;
     for token in BUYERS {
-        let buyer = app.buyer(Some(token)).await?;
-        let order = app.place(buyer, &sold_out, 1, None, None).await?.order;
-        app.pay(buyer, order.id).await?;
+        let buyer = app.accounts.buyer(Some(token)).await?;
+        let order = app.ordering.place(buyer, &sold_out, 1, None, None).await?.order;
+        app.ordering.pay(buyer, order.id).await?;
     }
     let soon = Duration::from_secs(120);
     let text = "Starts two minutes after the first start of this server.";
@@ -77,8 +76,8 @@ async fn draw(app: &Arc<App>) -> Result<(), Refusal> {
             protect: Protect::default(),
         },
     };
-    let draft = app.create_draw(terms, Actor::Clock, None).await?;
-    app.step(draft.id, Step::Publish { approval_required: false }, Actor::Clock, None).await?;
+    let draft = app.campaigns.create_draw(terms, Actor::Clock, None).await?;
+    app.campaigns.step(draft.id, Step::Publish { approval_required: false }, Actor::Clock, None).await?;
     Ok(())
 }
 
@@ -95,6 +94,7 @@ async fn sale(
     let price = Money { amount, currency };
     let list_price = Money { amount: amount * 3 / 2, currency };
     let item = app
+        .catalogue
         .create_item(
             ItemTerms {
                 name: name.into(),
@@ -117,6 +117,6 @@ async fn sale(
             protect: Protect::default(),
         },
     };
-    let draft = app.create_sale(terms, Actor::Clock, None).await?;
-    app.step(draft.id, Step::Publish { approval_required: false }, Actor::Clock, None).await
+    let draft = app.campaigns.create_sale(terms, Actor::Clock, None).await?;
+    app.campaigns.step(draft.id, Step::Publish { approval_required: false }, Actor::Clock, None).await
 }

@@ -3,22 +3,24 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use tidegate_admission::Admission;
+use tidegate_admission::embedded::data_dir::DataDir;
+use tidegate_admission::embedded::gate::MemoryGate;
+use tidegate_admission::embedded::journal;
+use tidegate_admission::embedded::journal::disk::{Disk, RealDisk};
+use tidegate_admission::embedded::journal::{BatchWritten, Journal, JournalOptions};
+use tidegate_app::clock::Clock;
+use tidegate_app::health::{Health, Part};
+use tidegate_app::metrics::Metrics;
+use tidegate_app::random;
+use tidegate_app::{App, LOST_CLAIMS_REMEMBERED, LostClaims, Node};
 use tidegate_core::Claim;
-use tidegate_store::admission::Admission;
-use tidegate_store::data_dir::DataDir;
-use tidegate_store::gate::memory::MemoryGate;
-use tidegate_store::intake::journal::disk::{Disk, RealDisk};
-use tidegate_store::intake::journal::{self, Journal, JournalOptions, Written};
-use tidegate_store::ledger::Ledger;
-use tidegate_store::ledger::sql::{self, SqlLedger, SqliteOptions};
+use tidegate_ledger;
+use tidegate_ledger::{SqlLedger, SqliteOptions};
 
-use crate::chance;
-use crate::clock::Clock;
 use crate::config::Config;
-use crate::health::{Health, Part};
-use crate::metrics::Metrics;
-use crate::ops::{App, Node, REFUSED_KEPT, Refused};
-use crate::parts::{self, Backends, LedgerWatch};
+use crate::wiring;
+use crate::wiring::{Backends, LedgerWatch};
 
 /// The app, and what must live as long as it.
 #[derive(Debug)]
@@ -41,26 +43,26 @@ pub async fn open_on(config: &Config, clock: Clock, disk: Box<dyn Disk>) -> anyh
     let data_dir = DataDir::lock(&config.data_dir)?;
     let (health, metrics) = (Arc::new(Health::starting()), Arc::new(Metrics::default()));
     let gate = Arc::new(MemoryGate::default());
-    let refused = Arc::new(Refused::new(REFUSED_KEPT));
+    let lost_claims = Arc::new(LostClaims::new(LOST_CLAIMS_REMEMBERED));
     let ledger_watch = LedgerWatch { health: health.clone(), metrics: metrics.clone() };
     let watch = JournalWatch {
         health: health.clone(),
         metrics: metrics.clone(),
         gate: gate.clone(),
-        refused: refused.clone(),
+        lost_claims: lost_claims.clone(),
     };
     let ledger = Arc::new(SqlLedger::open(&ledger_options(config), Box::new(ledger_watch))?);
-    let (secret, is_new) = parts::secret(&ledger).await?;
-    let (admin_key_digest, new_admin_key) = parts::admin_key(config, &ledger).await?;
+    let (secret, is_new) = wiring::secret(&ledger).await?;
+    let (admin_key_digest, new_admin_key) = wiring::admin_key(config, &ledger).await?;
     let options = JournalOptions {
         directory: config.data_dir.join("journal"),
         segment_bytes: u64::from(config.journal.segment_mb) << 20,
         max_unrecorded: config.journal.max_unrecorded,
-        patience: Duration::from_millis(config.sales.answer_within_ms),
+        answer_timeout: Duration::from_millis(config.sales.answer_within_ms),
     };
-    let journal = Arc::new(Journal::open(options, ledger.position().await?, disk, Box::new(watch))?);
+    let journal = Arc::new(Journal::open(options, ledger.claims.position().await?, disk, Box::new(watch))?);
     let highest_id = ledger.highest_id().await?.max(journal.highest_order());
-    let app = parts::assemble(
+    let app = wiring::assemble(
         config,
         Backends {
             admission: Arc::new(Admission::embedded(gate, journal)),
@@ -68,9 +70,9 @@ pub async fn open_on(config: &Config, clock: Clock, disk: Box<dyn Disk>) -> anyh
             clock,
             health,
             metrics,
-            refused,
+            lost_claims,
             secret,
-            boot: chance::secret()?,
+            boot: random::secret()?,
             admin_key_digest,
             highest_id,
             node: Node::alone(),
@@ -81,7 +83,7 @@ pub async fn open_on(config: &Config, clock: Clock, disk: Box<dyn Disk>) -> anyh
 
 pub fn ledger_options(config: &Config) -> SqliteOptions {
     SqliteOptions {
-        path: sql::path_in(&config.data_dir),
+        path: tidegate_ledger::path_in(&config.data_dir),
         readers: config.ledger.readers,
         cache_mb: config.ledger.cache_mb,
         max_mb: Some(config.ledger.max_mb).filter(|max| *max > 0),
@@ -93,20 +95,20 @@ struct JournalWatch {
     health: Arc<Health>,
     metrics: Arc<Metrics>,
     gate: Arc<MemoryGate>,
-    refused: Arc<Refused>,
+    lost_claims: Arc<LostClaims>,
 }
 
 impl journal::Observer for JournalWatch {
     #[expect(clippy::cast_precision_loss, reason = "batches are small")]
-    fn written(&self, written: Written) {
+    fn written(&self, written: BatchWritten) {
         self.metrics.journal_batch.observe(written.claims as f64);
         self.metrics.journal_seconds.observe(written.took.as_secs_f64());
     }
 
     fn refused(&self, claims: &[Arc<Claim>]) {
         for claim in claims {
-            self.gate.forget(claim);
-            self.refused.insert(claim.id, claim.clone());
+            self.gate.undo(claim);
+            self.lost_claims.insert(claim.id, claim.clone());
         }
     }
 
@@ -115,7 +117,7 @@ impl journal::Observer for JournalWatch {
         self.health.set(Part::Journal, Some(&problem));
     }
 
-    fn room(&self, problem: Option<&str>) {
+    fn space(&self, problem: Option<&str>) {
         if problem.is_some() || !self.health.is_ready() {
             let problem = problem.map(|problem| format!("the journal has no room: {problem}"));
             self.health.set(Part::Journal, problem.as_deref());

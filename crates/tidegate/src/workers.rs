@@ -1,19 +1,18 @@
-//! What happens without anyone asking: expiry, opening and closing, following the stock log, refunds, deliveries, figures,
+//! Background workers: expiry, opening and closing, following the stock log, refunds, deliveries, figures,
 //! housekeeping.
 //!
-//! What always holds: a worker that fails says so and tries again; none of them keeps state of its own.
+//! Invariants: a worker that fails logs it and tries again; none of them keeps state of its own.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt;
-use tidegate_store::admission::News;
-use tidegate_store::ledger::LedgerError;
+use tidegate_admission::News;
+use tidegate_app::App;
+use tidegate_app::health::Part;
+use tidegate_ledger::LedgerError;
 use tokio::sync::mpsc;
-
-use crate::health::Part;
-use crate::ops::App;
 
 /// The longest a worker sleeps when it waits for a moment: orders and sales made meanwhile may be due sooner.
 const LONGEST_SLEEP: Duration = Duration::from_millis(250);
@@ -25,12 +24,12 @@ const PROBE_EVERY: Duration = Duration::from_secs(1);
 const HOUSEKEEPING_EVERY: Duration = Duration::from_secs(3600);
 const RECONCILE_EVERY: Duration = Duration::from_secs(10);
 const KEEP_NODE_EVERY: Duration = Duration::from_secs(5);
-const ASK_FOR_TURN: Duration = Duration::from_secs(1);
+const LEASE_RETRY: Duration = Duration::from_secs(1);
 const LOOK_AT_MOST: Duration = Duration::from_millis(50);
 const NEWS_AT_ONCE: usize = 1000;
 const AFTER_FAILURE: Duration = Duration::from_secs(1);
 
-/// Starts all of them; they end when the app closes.
+/// Starts all workers; they end when the app closes.
 pub fn start(app: &Arc<App>) {
     // All nodes do these: a row that is due is taken by one of them.
     repeat(app, "expiry", expiry);
@@ -47,24 +46,26 @@ pub fn start(app: &Arc<App>) {
     repeat_alone(app, "reconciling", reconcile);
 }
 
-/// What only nodes of a cluster do: keep their number, and listen to the others.
+/// Starts the workers of a cluster's node: they renew its number and follow up news from other nodes.
 pub fn start_node(app: &Arc<App>, mut news: mpsc::UnboundedReceiver<News>) {
     repeat(app, "keeping the node's number", node);
-    let app = app.clone();
+    // Weak: the channel lives as long as the app, and must not keep it alive.
+    let app = Arc::downgrade(app);
     tokio::spawn(async move {
         let mut told = Vec::new();
         while news.recv_many(&mut told, NEWS_AT_ONCE).await > 0 {
-            // What was said of the same thing several times is looked at once.
+            let Some(app) = app.upgrade() else { return };
+            // News of the same thing that came several times is followed up once.
             let mut seen = Vec::new();
             for one in told.drain(..).rev() {
                 if !seen.contains(&one) {
                     seen.push(one);
                 }
             }
-            // What takes longest comes last.
-            seen.sort_by_key(|one| matches!(one, News::Campaign(_) | News::Anything));
+            // The slowest come last.
+            seen.sort_by_key(|one| matches!(one, News::Campaign(_) | News::MissedMessages));
             for one in seen {
-                if let Err(error) = app.hear(one).await {
+                if let Err(error) = app.node.hear(one).await {
                     tracing::debug!(%error, "news could not be followed up; the next look does");
                 }
             }
@@ -72,7 +73,7 @@ pub fn start_node(app: &Arc<App>, mut news: mpsc::UnboundedReceiver<News>) {
     });
 }
 
-/// Like `repeat`, on the node whose turn it is.
+/// Like `repeat`, on the node that holds the worker's lease.
 fn repeat_alone<F>(app: &Arc<App>, name: &'static str, work: impl Fn(Arc<App>) -> F + Clone + Send + 'static)
 where
     F: Future<Output = Result<Duration, LedgerError>> + Send,
@@ -80,7 +81,7 @@ where
     repeat(app, name, move |app| {
         let work = work.clone();
         let working = work(app.clone());
-        async move { if app.leads(name).await? { working.await } else { Ok(ASK_FOR_TURN) } }
+        async move { if app.node.leads(name).await? { working.await } else { Ok(LEASE_RETRY) } }
     });
 }
 
@@ -113,19 +114,19 @@ where
 
 /// Unpaid orders end exactly at their deadline: sleeps until the next one, from the index.
 async fn expiry(app: Arc<App>) -> Result<Duration, LedgerError> {
-    let due = match app.next_deadline().await? {
+    let due = match app.ordering.next_deadline().await? {
         Some(deadline) => app.now().until(deadline),
         None => LONGEST_SLEEP,
     };
     if due.is_zero() {
-        app.expire_due().await?;
+        app.ordering.expire_due().await?;
         return Ok(Duration::ZERO);
     }
     Ok(due.min(LONGEST_SLEEP))
 }
 
 async fn times(app: Arc<App>) -> Result<Duration, LedgerError> {
-    let next = app.keep_times().await?;
+    let next = app.campaigns.keep_times().await?;
     Ok(next
         .map_or(LONGEST_SLEEP, |next| app.now().until(next))
         .clamp(Duration::from_millis(1), LONGEST_SLEEP))
@@ -133,60 +134,60 @@ async fn times(app: Arc<App>) -> Result<Duration, LedgerError> {
 
 /// Changes are followed at once by whoever makes them; this finds what was missed.
 async fn follow(app: Arc<App>) -> Result<Duration, LedgerError> {
-    app.follow_all().await?;
+    app.node.follow_all().await?;
     // A gate that has forgotten something is looked at when it is noticed, though not without a rest.
     tokio::time::sleep(LOOK_AT_MOST).await;
-    let _ = tokio::time::timeout(FOLLOW_EVERY, app.attention()).await;
+    let _ = tokio::time::timeout(FOLLOW_EVERY, app.node.attention()).await;
     Ok(Duration::ZERO)
 }
 
 async fn node(app: Arc<App>) -> Result<Duration, LedgerError> {
-    app.keep_node().await?;
+    app.node.keep_node().await?;
     Ok(KEEP_NODE_EVERY)
 }
 
 /// Gate against ledger: what differs in two looks, with nothing on its way, is mended.
 async fn reconcile(app: Arc<App>) -> Result<Duration, LedgerError> {
-    app.reconcile().await?;
+    app.auditing.reconcile().await?;
     Ok(RECONCILE_EVERY)
 }
 
 async fn admission(app: Arc<App>) -> Result<Duration, LedgerError> {
-    app.admit_all().await?;
+    app.waiting_rooms.admit_all().await?;
     Ok(ADMIT_EVERY)
 }
 
 async fn refunds(app: Arc<App>) -> Result<Duration, LedgerError> {
-    let given = app.give_refunds().await?;
+    let given = app.ordering.give_refunds().await?;
     Ok(if given == 0 { REFUNDS_EVERY } else { Duration::ZERO })
 }
 
 /// Prizes and events on their way; what stayed new is found here.
 async fn deliveries(app: Arc<App>) -> Result<Duration, LedgerError> {
-    Ok(if app.dispatch().await? { Duration::ZERO } else { DISPATCH_EVERY })
+    Ok(if app.deliveries.dispatch().await? { Duration::ZERO } else { DISPATCH_EVERY })
 }
 
 /// While the ledger is in trouble and nobody writes, somebody has to find out when it works again. Also forgets what
 /// limits need not remember.
 async fn probe(app: Arc<App>) -> Result<Duration, LedgerError> {
     if app.health.problem(Part::Ledger).is_some() {
-        app.probe_ledger().await?;
+        app.housekeeping.probe_ledger().await?;
     }
-    app.tidy();
+    app.housekeeping.tidy();
     Ok(PROBE_EVERY)
 }
 
 /// Every second, at its beginning.
 async fn figures(app: Arc<App>) -> Result<Duration, LedgerError> {
-    app.sample_live().await
+    app.live.sample_all().await
 }
 
 /// Apart from the figures: it waits for long reads of others, which must not keep samples from being taken.
 async fn expiring(app: Arc<App>) -> Result<Duration, LedgerError> {
-    app.count_expiring().await
+    app.live.count_expiring().await
 }
 
 async fn housekeeping(app: Arc<App>) -> Result<Duration, LedgerError> {
-    app.forget_old(app.now()).await?;
+    app.housekeeping.forget_old(app.now()).await?;
     Ok(HOUSEKEEPING_EVERY)
 }

@@ -1,8 +1,8 @@
 //! Fills a ledger with recorded orders, as if sales had been going on for months.
 //!
-//! The server itself makes the schema, the sales, and one real order in each. Their rows are then copied, with ids, buyers and
-//! slots as they would be: a column that is added to the schema is filled as the server fills it. An audit of some sales says
-//! whether the result is sound.
+//! The server itself makes the schema, the sales, and one real order in each. Their rows are then copied, with ids,
+//! buyers and slots as they would be: a column that is added to the schema is filled as the server fills it. An audit
+//! of some sales says whether the result is sound.
 
 use std::path::Path;
 

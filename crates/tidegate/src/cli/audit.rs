@@ -5,13 +5,14 @@ use std::sync::Arc;
 use anyhow::{Context, bail};
 use clap::Args;
 use serde_json::{Value, json};
+use tidegate_admission::cluster::gate::RedisGate;
+use tidegate_admission::cluster::redis_link::Link;
+use tidegate_admission::gate::{Gate, PoolFigures};
 use tidegate_core::public_id::{Public, PublicIds};
 use tidegate_core::{Campaign, Kind};
-use tidegate_store::gate::redis::RedisGate;
-use tidegate_store::gate::{Gate, PoolFigures};
-use tidegate_store::ledger::sql::{SqlLedger, Unobserved, path_in};
-use tidegate_store::ledger::{Audit, Ledger, Page};
-use tidegate_store::redis_link::Link;
+use tidegate_ledger::{Audit, Page};
+use tidegate_ledger::{NoObserver, SqlLedger, path_in};
+use tidegate_rehearse::say;
 
 use super::{SettingsArgs, Verdict};
 use crate::cluster;
@@ -30,14 +31,15 @@ pub(super) struct AuditArgs {
 pub(super) async fn run(args: AuditArgs) -> anyhow::Result<Verdict> {
     let (config, _) = args.settings.load()?;
     let (ledger, gate) = open(&config).await?;
-    let secret = ledger.setting("secret").await?.and_then(|bytes| bytes.try_into().ok()).unwrap_or([0; 32]);
+    let secret =
+        ledger.settings.get("secret").await?.and_then(|bytes| bytes.try_into().ok()).unwrap_or([0; 32]);
     let ids = PublicIds::new(&secret);
     let (mut sales, mut draws): (Vec<Value>, Vec<Value>) = Default::default();
     let mut ok = true;
     for (noun, found) in [("sale", &mut sales), ("draw", &mut draws)] {
-        for (campaign, _) in ledger.campaigns_in(noun, None, Page::ALL).await? {
+        for (campaign, _) in ledger.campaigns.list(noun, None, Page::ALL).await? {
             let before = figures(gate.as_ref(), &campaign).await?;
-            let Some(audit) = ledger.audit(campaign.id).await? else { continue };
+            let Some(audit) = ledger.campaigns.audit(campaign.id).await? else { continue };
             // Whatever happened in between would look like a difference.
             let after = figures(gate.as_ref(), &campaign).await?;
             let drift = after.filter(|after| Some(*after) == before).and_then(|after| drift(after, &audit));
@@ -66,14 +68,14 @@ pub(super) async fn run(args: AuditArgs) -> anyhow::Result<Verdict> {
 /// The ledger, and a cluster's gate.
 async fn open(config: &Config) -> anyhow::Result<(SqlLedger, Option<RedisGate>)> {
     if config.is_cluster() {
-        let ledger = cluster::ledger(config, Arc::new(Unobserved))?;
+        let ledger = cluster::ledger(config, Arc::new(NoObserver))?;
         let link = Link::open(&config.redis_url).await.context("Redis cannot be used")?;
         return Ok((ledger, Some(RedisGate::new(link, config.cluster.prefix.clone(), "audit"))));
     }
     if !path_in(&config.data_dir).exists() {
         bail!("there is no ledger in {}; say where it is with --data-dir", config.data_dir.display());
     }
-    Ok((SqlLedger::open_to_read(&ledger_options(config))?, None))
+    Ok((SqlLedger::open_read_only(&ledger_options(config))?, None))
 }
 
 /// What a running campaign's gate says, with the units that are queued; `None` where there is none to ask.
@@ -93,7 +95,7 @@ fn drift((figures, queued): (PoolFigures, u32), audit: &Audit) -> Option<i64> {
     }
     let tally = audit.tally;
     let nobodys = i64::from(tally.stock) - i64::from(tally.awaiting_payment) - i64::from(tally.paid);
-    Some(i64::from(figures.free) + i64::from(figures.moving) - nobodys)
+    Some(i64::from(figures.free) + i64::from(figures.in_transit) - nobodys)
 }
 
 fn print(noun: &str, id: &str, audit: &Audit, drift: Option<i64>) {

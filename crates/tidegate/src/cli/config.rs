@@ -1,6 +1,7 @@
 //! `tidegate config check|show`.
 
 use clap::{Args, Subcommand};
+use tidegate_rehearse::say;
 
 use super::{SettingsArgs, Verdict};
 use crate::config::show;

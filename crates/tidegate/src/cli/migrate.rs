@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use anyhow::Context;
 use clap::Args;
-use tidegate_store::data_dir::DataDir;
-use tidegate_store::ledger::sql::{SqlLedger, Unobserved, postgres_schema_version, schema_version};
+use tidegate_admission::embedded::data_dir::DataDir;
+use tidegate_ledger::{NoObserver, SqlLedger, postgres_schema_version, schema_version};
+use tidegate_rehearse::say;
 
 use super::{SettingsArgs, Verdict};
 use crate::cluster;
@@ -20,7 +21,7 @@ pub(super) struct MigrateArgs {
 pub(super) async fn run(args: MigrateArgs) -> anyhow::Result<Verdict> {
     let (config, _) = args.settings.load()?;
     if config.is_cluster() {
-        cluster::ledger(&config, Arc::new(Unobserved))?
+        cluster::ledger(&config, Arc::new(NoObserver))?
             .migrate()
             .await
             .context("PostgreSQL cannot be used")?;
@@ -28,7 +29,7 @@ pub(super) async fn run(args: MigrateArgs) -> anyhow::Result<Verdict> {
         return Ok(Verdict::Yes);
     }
     let _alone = DataDir::lock(&config.data_dir)?;
-    SqlLedger::open(&ledger_options(&config), Box::new(Unobserved))?;
+    SqlLedger::open(&ledger_options(&config), Box::new(NoObserver))?;
     say!("The ledger in {} has schema {}.", config.data_dir.display(), schema_version());
     Ok(Verdict::Yes)
 }

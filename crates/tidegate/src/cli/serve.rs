@@ -6,15 +6,17 @@ use std::time::{Duration, Instant};
 use anyhow::Context;
 use clap::Args;
 use serde_json::json;
+use tidegate_app::clock::Clock;
+use tidegate_rehearse::say;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::{SettingsArgs, Verdict};
-use crate::clock::Clock;
 use crate::cluster::{self, Joined};
 use crate::config::Config;
 use crate::embedded::{self, Opened};
-use crate::{demo, http, telemetry, workers};
+use crate::starting::Starting;
+use crate::{demo, listener, site, telemetry, workers};
 
 /// How often it is tried to become a node.
 const JOIN_EVERY: Duration = Duration::from_secs(1);
@@ -33,7 +35,7 @@ pub(super) async fn run(args: ServeArgs) -> anyhow::Result<Verdict> {
     let (config, _) = args.settings.load()?;
     telemetry::start(&config.log)?;
     // First of all: an address that is taken must not cost the admin key that is shown once.
-    let listener = http::listen(config.listen).with_context(|| {
+    let listener = listener::listen(config.listen).with_context(|| {
         format!("cannot listen on {}; choose another address with --listen", config.listen)
     })?;
     let address = listener.local_addr()?;
@@ -56,8 +58,8 @@ pub(super) async fn run(args: ServeArgs) -> anyhow::Result<Verdict> {
         workers::start_node(&app, news);
     }
     // Answers from now on; until it is ready it says that it is not, and why.
-    let doors = http::doors(app.clone(), &config);
-    let serving = tokio::spawn(http::serve(listener, doors, app.clone(), config.http.clone()));
+    let routes = site::hot_routes(app.clone(), &config);
+    let serving = tokio::spawn(listener::serve(listener, routes, app.clone(), config.http.clone()));
     tokio::select! {
         started_up = start(&config, &opened) => {
             started_up?;
@@ -71,10 +73,10 @@ pub(super) async fn run(args: ServeArgs) -> anyhow::Result<Verdict> {
     Ok(Verdict::Yes)
 }
 
-/// Tries until this is a node of the cluster; meanwhile it answers that it is not ready, and why. `None` if it is told to
-/// stop before that.
+/// Tries until this is a node of the cluster; meanwhile it answers that it is not ready, and why. `None` if it is told
+/// to stop before that.
 async fn join(listener: TcpListener, config: &Config) -> anyhow::Result<Option<(TcpListener, Joined)>> {
-    let waiting = http::Waiting::start(listener);
+    let waiting = Starting::start(listener);
     let joining = async {
         loop {
             match cluster::join(config).await {
@@ -105,7 +107,7 @@ async fn start(config: &Config, opened: &Opened) -> anyhow::Result<()> {
         tokio::time::sleep(JOIN_EVERY).await;
     }
     if !config.wants_demo() {
-        let ended = app.end_demo().await;
+        let ended = app.housekeeping.end_demo().await;
         // Nodes may lose their database at any time; the next one that starts does it.
         if !config.is_cluster() {
             ended?;
@@ -150,7 +152,7 @@ fn announce(config: &Config, opened: &Opened, address: SocketAddr, started: Inst
     say!("  API       {url}/docs");
     say!("  Health    {url}/readyz   {url}/metrics");
     if config.is_cluster() {
-        say!("  Data      PostgreSQL and Redis; this is node {}", opened.app.node().number);
+        say!("  Data      PostgreSQL and Redis; this is node {}", opened.app.node.identity().number);
     } else {
         say!("  Data      {} (embedded)", config.data_dir.display());
     }

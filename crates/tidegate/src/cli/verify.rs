@@ -6,9 +6,11 @@ use std::path::PathBuf;
 use anyhow::Context;
 use clap::Args;
 use serde_json::json;
+use tidegate_rehearse::say;
+use tidegate_rehearse::verify;
+use tidegate_rehearse::verify::Verified;
 
 use super::Verdict;
-use crate::verify::{self, Verified};
 
 #[derive(Debug, Args)]
 pub(super) struct VerifyArgs {

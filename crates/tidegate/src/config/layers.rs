@@ -18,10 +18,15 @@ const OTHER_VARIABLES: &[&str] = &["TIDEGATE_CONFIG", "TIDEGATE_URL"];
 pub enum ConfigError {
     #[error("the configuration file {} cannot be read: {source}", path.display())]
     Unreadable { path: PathBuf, source: std::io::Error },
-    #[error("{origin} sets {key:?}, which is no setting{}", nearest.as_ref().map(|name| format!("; did you mean {name:?}?")).unwrap_or_default())]
+    #[error("{origin} sets {key:?}, which is no setting{}", suggestion(nearest.as_deref()))]
     UnknownKey { origin: String, key: String, nearest: Option<String> },
     #[error("{0}")]
     Wrong(String),
+}
+
+/// The end of the sentence that names an unknown key.
+fn suggestion(nearest: Option<&str>) -> String {
+    nearest.map(|name| format!("; did you mean {name:?}?")).unwrap_or_default()
 }
 
 /// What was said on the command line: dotted key, flag, value.

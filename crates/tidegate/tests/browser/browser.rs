@@ -1,7 +1,7 @@
 //! One browser: a Chromium with a profile of its own, which sees pages as one person does.
 //!
-//! What always holds: at most two stories have browsers at a time, since the machine has two cores; a browser ends when this
-//! is dropped, also by a failing story.
+//! What always holds: at most two stories have browsers at a time, since the machine has two cores; a browser ends
+//! when this is dropped, also by a failing story.
 
 mod acts;
 mod axe;
@@ -18,7 +18,7 @@ use fantoccini::error::CmdError;
 use fantoccini::{Client, ClientBuilder};
 use hyper_util::client::legacy::connect::HttpConnector;
 use serde_json::{Value, json};
-use tidegate_servers::Driver;
+use tidegate_testing::servers::Driver;
 use tokio::sync::{Semaphore, SemaphorePermit};
 
 pub(crate) use self::screen::Device;

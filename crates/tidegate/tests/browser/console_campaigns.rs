@@ -5,7 +5,7 @@ use std::time::Duration;
 use anyhow::Context;
 use hyper::Method;
 use serde_json::{Value, json};
-use tidegate::clock::Clock;
+use tidegate_app::clock::Clock;
 use tidegate_core::Moment;
 
 use crate::Story;
@@ -54,7 +54,7 @@ fn open_for_an_hour() -> (String, String) {
 
 async fn confirm(browser: &Browser, step: &str) -> anyhow::Result<()> {
     browser.click_text(step).await?;
-    browser.click_text("Yes, do it").await
+    browser.click_text("Confirm").await
 }
 
 /// The path without what was said.
@@ -105,7 +105,7 @@ async fn make_item(browser: &Browser) -> anyhow::Result<()> {
     browser.fill("[name=name]", "Harbour lamp").await?;
     browser.fill("[name='price.amount']", "199.005").await?;
     browser.click_text("Save").await?;
-    browser.see("An amount such as 199.00").await?;
+    browser.see("Enter an amount such as 199.00").await?;
     browser.wait_for("[name='price.amount'][aria-invalid=true]").await?;
     sound(browser, "console-item-wrong").await?;
     browser.fill("[name='price.amount']", "199.00").await?;
@@ -128,7 +128,7 @@ async fn make_sale(browser: &Browser) -> anyhow::Result<String> {
     browser.fill("[name='protect.challenge']", "none").await?;
     browser.click_text("Save").await?;
     browser.see("Before you publish").await?;
-    browser.see("scripts will be faster than people").await?;
+    browser.see("bots will be faster than people").await?;
     sound(browser, "console-sale-draft").await?;
     here(browser).await
 }
@@ -153,12 +153,12 @@ async fn watch_and_control(site: &Site, browser: &Browser, id: &str) -> anyhow::
 
     browser.click_text("Add units").await?;
     browser.fill("#add-units", "10").await?;
-    browser.click_text("As a table").await?;
+    browser.click_text("Show as table").await?;
     browser.axe().await?;
     // Figures go on arriving; what is being filled in stays.
     tokio::time::sleep(Duration::from_millis(2500)).await;
     assert_eq!(browser.eval("return document.getElementById('add-units').value").await?, "10");
-    browser.click_text("Yes, do it").await?;
+    browser.click_text("Confirm").await?;
     browser.see("54 of 60").await?;
     confirm(browser, "Pause").await?;
     browser.see("Paused").await?;
@@ -206,7 +206,7 @@ async fn a_viewer_sees_no_controls() -> Story {
     assert_eq!(controls, 0);
     for refused in ["/console/sales/new", "/console/draws/new", "/console/items/new"] {
         browser.goto(refused).await?;
-        browser.see("Your role does not allow this").await?;
+        browser.see("You do not have permission").await?;
     }
     Ok(())
 }
@@ -282,7 +282,7 @@ async fn a_draw_is_made_and_published() -> Story {
     browser.fill("[name=prize_4_stock]", "10").await?;
     browser.fill("[name=prize_4_content]", "Well done").await?;
     browser.click_text("Save").await?;
-    browser.see("1 codes are fewer than the 2 prizes").await?;
+    browser.see("1 codes are not enough for a quantity of 2").await?;
     browser.fill("[name=prize_1_codes]", "AAA\nBBB").await?;
     browser.click_text("Save").await?;
     browser.see("Before you publish").await?;
@@ -309,9 +309,9 @@ async fn a_draw_is_made_and_published() -> Story {
     browser.goto(&path).await?;
     browser.click_text("Close").await?;
     browser.see("This cannot be undone").await?;
-    browser.click_text("Yes, do it").await?;
+    browser.click_text("Confirm").await?;
     browser.see("Closed").await?;
-    browser.click_text("Check the proof").await?;
+    browser.click_text("Verify the proof").await?;
     assert_eq!(browser.path().await?, format!("/verify?draw={id}"));
     Ok(())
 }

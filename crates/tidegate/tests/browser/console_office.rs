@@ -7,7 +7,8 @@ use std::time::Duration;
 use anyhow::{Context, ensure};
 use hyper::Method;
 use serde_json::{Value, json};
-use tidegate::clock::Clock;
+use tidegate_app::clock::Clock;
+use tidegate_testing::eventually;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 use totp_rs::{Builder, Secret};
@@ -118,24 +119,24 @@ async fn an_operator_finds_an_order_and_refunds_it() -> Story {
     desk.see(&paid).await?;
     desk.see(&unpaid).await?;
     desk.fill("#state", "Paid").await?;
-    desk.click_text("Show").await?;
+    desk.click_text("Filter").await?;
     desk.see_not(&unpaid).await?;
     desk.fill("#number", "NOT-AN-ORDER").await?;
     desk.click_text("Find").await?;
-    desk.see("There is no order with this number").await?;
+    desk.see("No order has this number").await?;
     desk.fill("#number", &paid.to_lowercase()).await?;
     desk.click_text("Find").await?;
     desk.see("Paid through sandbox").await?;
     is_sound(&desk, &phone, &format!("/console/orders/{unpaid}"), "order-unpaid").await?;
     is_sound(&desk, &phone, &format!("/console/orders/{paid}"), "order").await?;
-    desk.click_text("Refund the order").await?;
-    desk.see("¥198.00 go back to the buyer").await?;
+    desk.click_text("Refund order").await?;
+    desk.see("The buyer gets ¥198.00 back").await?;
     desk.axe().await?;
-    desk.click_text("Yes, refund it").await?;
+    desk.click_text("Yes, refund order").await?;
     desk.see("Done.").await?;
     assert_eq!(desk.text(".head .badge").await?, "Refunded");
     desk.see("operator").await?;
-    desk.click_text("Log of this sale").await?;
+    desk.click_text("Audit log of this sale").await?;
     desk.see("order.refunded").await?;
     desk.see("lin").await?;
     let csv = format!("return fetch('/console/sales/{sale}/orders.csv').then((answer) => answer.text())");
@@ -157,20 +158,20 @@ async fn an_admin_makes_a_viewer_and_a_key() -> Story {
     with_key(&desk).await?;
     with_key(&phone).await?;
     is_sound(&desk, &phone, "/console/account", "account-key").await?;
-    desk.click_text("Create an account").await?;
+    desk.click_text("Create account").await?;
     desk.fill("#name", "vera").await?;
     desk.fill("#password", PASSWORD).await?;
     desk.fill("#role", "viewer").await?;
-    desk.click_text("Create the account").await?;
+    desk.click_text("Create account").await?;
     desk.see("Done.").await?;
     desk.fill("#key-name", "deploy").await?;
-    desk.click_text("Create the key").await?;
-    desk.see("Keep it now").await?;
+    desk.click_text("Create key").await?;
+    desk.see("Save it now").await?;
     as_it_is_sound(&desk, "secret").await?;
     let key = desk.text("#secret").await?;
     let looked = site.as_buyer(&key, Method::GET, "/v1/admin/orders", None).await?;
     assert_eq!(looked.status, 200);
-    desk.click_text("I have kept it").await?;
+    desk.click_text("I have saved it").await?;
     desk.see_not(&key).await?;
     is_sound(&desk, &phone, "/console/people", "people").await?;
     is_sound(&desk, &phone, "/console/people/vera", "person").await?;
@@ -191,13 +192,13 @@ async fn an_admin_makes_a_viewer_and_a_key() -> Story {
 
     desk.goto("/console/people").await?;
     desk.click_text("Revoke").await?;
-    desk.click_text("Yes, revoke it").await?;
+    desk.click_text("Yes, revoke key").await?;
     desk.see("Revoked").await?;
     let refused = site.as_buyer(&key, Method::GET, "/v1/admin/orders", None).await?;
     assert_eq!(refused.status, 401);
     desk.goto("/console/people/vera").await?;
-    desk.click_text("Disable the account").await?;
-    desk.click_text("Yes, disable it").await?;
+    desk.click_text("Disable account").await?;
+    desk.click_text("Yes, disable account").await?;
     desk.see("Disabled").await?;
     phone.goto("/console/orders").await?;
     phone.wait_for("#password").await?;
@@ -224,28 +225,28 @@ async fn a_second_factor_is_set_up_and_asked_for() -> Story {
     phone.click_text("启用两步验证").await?;
     phone.wait_for(".qr svg").await?;
     as_it_is_sound(&phone, "second-factor-phone").await?;
-    desk.click_text("Set up a second factor").await?;
+    desk.click_text("Set up two-factor authentication").await?;
     desk.wait_for(".qr svg").await?;
     as_it_is_sound(&desk, "second-factor").await?;
     let secret = desk.text("#secret").await?;
     desk.fill("#code", "000000").await?;
     desk.fill("#current", PASSWORD).await?;
-    desk.click_text("Switch it on").await?;
-    desk.see("This is not the code").await?;
+    desk.click_text("Turn on").await?;
+    desk.see("Wrong code").await?;
     assert_eq!(desk.text("#secret").await?, secret, "the device need not be set up again");
     desk.fill("#code", &code(&secret, 0)?).await?;
     desk.fill("#current", "not my password").await?;
-    desk.click_text("Switch it on").await?;
-    desk.see("This is not the password you have now").await?;
+    desk.click_text("Turn on").await?;
+    desk.see("Wrong current password").await?;
     desk.fill("#code", &code(&secret, 0)?).await?;
     desk.fill("#current", PASSWORD).await?;
-    desk.click_text("Switch it on").await?;
-    desk.see("Signing in needs a code from your device").await?;
+    desk.click_text("Turn on").await?;
+    desk.see("Signing in requires a code from your device").await?;
 
     let elsewhere = desk.beside(Device::Desktop, "en").await?;
     fill_sign_in(&elsewhere, "lin").await?;
     elsewhere.click("form.card button").await?;
-    elsewhere.see("This account has a second factor").await?;
+    elsewhere.see("This account uses two-factor authentication").await?;
     elsewhere.fill("#password", PASSWORD).await?;
     // Each code opens once, and the last one has confirmed the device.
     elsewhere.fill("#code", &code(&secret, 1)?).await?;
@@ -255,12 +256,12 @@ async fn a_second_factor_is_set_up_and_asked_for() -> Story {
     desk.goto("/console/account").await?;
     desk.fill("#current", "not my password").await?;
     desk.fill("#password", "another long password").await?;
-    desk.click_text("Change the password").await?;
+    desk.click_text("Change password").await?;
     desk.see("is not the password you have now").await?;
-    desk.click_text("Remove the second factor").await?;
+    desk.click_text("Turn off two-factor authentication").await?;
     desk.fill("#remove-current", PASSWORD).await?;
     desk.fill("#remove-code", &code(&secret, 0)?).await?;
-    desk.click_text("Yes, remove it").await?;
+    desk.click_text("Yes, turn it off").await?;
     desk.see("is not what your second factor shows now, or was used before").await?;
     desk.click_text("Set up another device").await?;
     desk.wait_for("#current_code").await?;
@@ -268,10 +269,10 @@ async fn a_second_factor_is_set_up_and_asked_for() -> Story {
     // Whoever has lost the device asks an admin.
     site.admin(Method::DELETE, "/v1/admin/operators/lin/totp", None).await?;
     desk.goto("/console/account").await?;
-    desk.see("With a second factor a stolen password alone opens nothing").await?;
+    desk.see("a stolen password alone is not enough to sign in").await?;
     desk.fill("#current", PASSWORD).await?;
     desk.fill("#password", "another long password").await?;
-    desk.click_text("Change the password").await?;
+    desk.click_text("Change password").await?;
     desk.see("Sign in to the console").await?;
     Ok(())
 }
@@ -284,30 +285,30 @@ async fn the_books_add_up_on_the_page() -> Story {
     let paid = buy(&site, &buyers[0], &sale, 2).await?;
     pay(&site, &buyers[0], &paid).await?;
     buy(&site, &buyers[1], &sale, 3).await?;
-    // Everything is recorded when this is answered.
-    site.admin(Method::GET, "/v1/admin/orders", None).await?;
+    site.recorded().await;
     let desk = Browser::open(&site, Device::Desktop, "en").await?;
     let phone = desk.beside(Device::Phone, "zh-CN").await?;
     with_key(&desk).await?;
     with_key(&phone).await?;
     is_sound(&desk, &phone, "/console/reconciliation", "reconciliation").await?;
-    desk.see("The books add up").await?;
+    desk.see("All units are accounted for").await?;
     let cells = format!(
         "return [...document.querySelectorAll('[data-campaign=\"{sale}\"] td.number')].map((e) => e.innerText)"
     );
     assert_eq!(desk.eval(&cells).await?, json!(["2", "3", "0", "5", "10", "10"]));
     desk.click_text("Audit now").await?;
     desk.see("Audit of Harbour lamp").await?;
-    desk.see("Every promise holds").await?;
+    desk.see("All checks passed").await?;
     as_it_is_sound(&desk, "reconciliation-audit").await?;
     is_sound(&desk, &phone, "/console/log", "log").await?;
     desk.see("Order paid").await?;
     desk.see("Admin key").await?;
     phone.see("订单已付款").await?;
     is_sound(&desk, &phone, "/console/nodes", "nodes").await?;
-    desk.see("Everything works").await?;
-    let csv = "return fetch('/console/log.csv').then((answer) => Promise.all([answer.headers.get('content-disposition'), \
-               answer.arrayBuffer()])).then(([name, bytes]) => [name, [...new Uint8Array(bytes.slice(0, 3))], \
+    desk.see("Healthy: accepting orders").await?;
+    let csv = "return fetch('/console/log.csv').then((answer) => Promise.all([\
+               answer.headers.get('content-disposition'), answer.arrayBuffer()])).then(\
+               ([name, bytes]) => [name, [...new Uint8Array(bytes.slice(0, 3))], \
                new TextDecoder().decode(bytes).split('\\r\\n')[0]])";
     let head = "event_id,at,actor,kind,subject,sale_id,draw_id,detail";
     assert_eq!(desk.eval(csv).await?, json!(["attachment; filename=\"log.csv\"", [0xef, 0xbb, 0xbf], head]));
@@ -323,7 +324,8 @@ async fn receiver(takes: Arc<AtomicBool>) -> anyhow::Result<String> {
             let answer = if takes.load(Ordering::SeqCst) {
                 "HTTP/1.1 204 No Content\r\nConnection: close\r\n\r\n"
             } else {
-                "HTTP/1.1 503 Service Unavailable\r\nRetry-After: 3600\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+                "HTTP/1.1 503 Service Unavailable\r\nRetry-After: 3600\r\nContent-Length: 0\r\n\
+                 Connection: close\r\n\r\n"
             };
             let mut request = vec![0; 65_536];
             // Whoever hangs up is told nothing.
@@ -345,36 +347,31 @@ async fn a_webhook_is_made_and_its_delivery_retried() -> Story {
     with_key(&phone).await?;
     desk.goto("/console/webhooks").await?;
     desk.fill("#url", &url).await?;
-    desk.click_text("Create the webhook").await?;
+    desk.click_text("Create webhook").await?;
     desk.see("must name what is to be sent").await?;
     desk.fill("#url", &url).await?;
     desk.click("input[value=\"order.*\"]").await?;
-    desk.click_text("Create the webhook").await?;
-    desk.see("Keep it now").await?;
+    desk.click_text("Create webhook").await?;
+    desk.see("Save it now").await?;
     assert!(desk.text("#secret").await?.starts_with("whsec_"));
-    desk.click_text("I have kept it").await?;
+    desk.click_text("I have saved it").await?;
     let page = desk.path().await?;
 
     let sale = make_sale(&site, 10).await?;
     let buyer = site.buyers(1).await?.remove(0);
     buy(&site, &buyer, &sale, 1).await?;
-    let failed = async {
-        loop {
-            let found = site.admin(Method::GET, "/v1/admin/deliveries?state=failed", None).await?;
-            if let Some(delivery) = found["data"].get(0) {
-                return text(delivery, "id");
-            }
-            tokio::time::sleep(Duration::from_millis(50)).await;
-        }
-    };
-    let delivery = tokio::time::timeout(Duration::from_secs(10), failed).await.context("it arrived")??;
+    let failed = eventually("the delivery fails", async || {
+        let found = site.admin(Method::GET, "/v1/admin/deliveries?state=failed", None).await;
+        found.map_err(|error| error.to_string())?["data"].get(0).cloned().ok_or("none failed".to_owned())
+    });
+    let delivery = text(&failed.await, "id")?;
     is_sound(&desk, &phone, "/console/webhooks", "webhooks").await?;
     is_sound(&desk, &phone, &page, "webhook").await?;
     is_sound(&desk, &phone, "/console/deliveries?state=failed", "deliveries").await?;
     desk.see("the receiver answered 503").await?;
     is_sound(&desk, &phone, &format!("/console/deliveries/{delivery}"), "delivery").await?;
     takes.store(true, Ordering::SeqCst);
-    desk.click_text("Try again now").await?;
+    desk.click_text("Retry now").await?;
     desk.see("Done.").await?;
     let delivered = async {
         while desk.text(".head .badge").await? != "Delivered" {
@@ -384,13 +381,13 @@ async fn a_webhook_is_made_and_its_delivery_retried() -> Story {
     };
     tokio::time::timeout(Duration::from_secs(10), delivered).await.context("it did not arrive")??;
     desk.goto(&page).await?;
-    desk.click_text("New secret").await?;
-    desk.click_text("Make a new secret").await?;
-    desk.see("Keep it now").await?;
-    desk.click_text("I have kept it").await?;
-    desk.see("The old secret signs, too, until").await?;
+    desk.click_text("Rotate secret").await?;
+    desk.click_text("Create new secret").await?;
+    desk.see("Save it now").await?;
+    desk.click_text("I have saved it").await?;
+    desk.see("Old secret valid until").await?;
     desk.click_text("Delete").await?;
-    desk.click_text("Yes, delete it").await?;
-    desk.see("There are no webhooks yet").await?;
+    desk.click_text("Yes, delete webhook").await?;
+    desk.see("No webhooks yet").await?;
     Ok(())
 }

@@ -43,15 +43,15 @@ async fn a_draw_is_played_and_verified() -> Story {
     is_sound(&browser).await?;
     browser.screenshot("play").await?;
     browser.goto(&format!("/verify?draw={id}")).await?;
-    browser.see("This draw is still going on").await?;
+    browser.see("This draw is still running").await?;
     site.admin(Method::POST, &format!("/v1/admin/draws/{id}/close"), None).await?;
     browser.reload().await?;
-    browser.see("It holds").await?;
-    browser.see("Plays dealt again: 1").await?;
+    browser.see("Verified").await?;
+    browser.see("Plays recomputed: 1").await?;
     is_sound(&browser).await?;
     browser.screenshot("verify").await?;
     browser.goto(&format!("/draws/{id}")).await?;
-    browser.see("The draw is over").await?;
+    browser.see("The draw has ended").await?;
     browser.screenshot("draw-ended").await?;
     Ok(())
 }
@@ -69,16 +69,16 @@ async fn goods_are_sent_where_the_winner_says() -> Story {
     is_sound(&browser).await?;
     browser.click("[data-card]").await?;
     browser.click_text("See your prize").await?;
-    browser.see("Needs your address").await?;
+    browser.see("Address needed").await?;
     browser.fill("#name", "Li Lei").await?;
     browser.fill("#phone", "+8613800138000").await?;
     browser.fill("#line1", "<b>88 Century Avenue").await?;
-    browser.click_text("Save the address").await?;
-    browser.see("without < and >").await?;
+    browser.click_text("Save address").await?;
+    browser.see("Do not use < or >").await?;
     browser.axe().await?;
     browser.errors().await?;
     browser.fill("#line1", "88 Century Avenue").await?;
-    browser.click_text("Save the address").await?;
+    browser.click_text("Save address").await?;
     browser.see("We have your address.").await?;
     browser.screenshot("play-address").await?;
     is_sound(&browser).await?;

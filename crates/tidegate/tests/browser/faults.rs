@@ -15,10 +15,10 @@ async fn an_order_sent_into_a_dead_server_is_placed_once_it_is_back() -> Story {
     let browser = Browser::open(&site, Device::Desktop, "en").await?;
     signed_in(&browser).await?;
     browser.goto(&format!("/sales/{id}")).await?;
-    browser.see("It is on").await?;
+    browser.see("On sale now").await?;
     site.kill().await?;
     browser.click_text("Buy now").await?;
-    browser.see("Very busy just now").await?;
+    browser.see("Very busy right now").await?;
     browser.screenshot("sale-busy").await?;
     site.restart().await?;
     browser.see("You got it").await?;
@@ -36,11 +36,11 @@ async fn a_buyer_in_line_keeps_their_place_over_a_restart() -> Story {
     let browser = Browser::open(&site, Device::Phone, "en").await?;
     signed_in(&browser).await?;
     browser.goto(&format!("/sales/{id}")).await?;
-    browser.click_text("Join the line").await?;
-    browser.see("You are in line").await?;
+    browser.click_text("Join the waiting room").await?;
+    browser.see("You are in the waiting room").await?;
     site.kill().await?;
     site.restart().await?;
-    browser.see("It is your turn").await?;
+    browser.see("It's your turn").await?;
     browser.screenshot("sale-your-turn").await?;
     browser.errors().await?;
     is_sound(&browser).await?;
@@ -57,13 +57,13 @@ async fn a_network_that_goes_and_comes_costs_nobody_their_place() -> Story {
     let browser = Browser::open(&site, Device::Phone, "en").await?;
     signed_in(&browser).await?;
     browser.goto(&format!("/sales/{id}")).await?;
-    browser.click_text("Join the line").await?;
-    browser.see("You are in line").await?;
+    browser.click_text("Join the waiting room").await?;
+    browser.see("You are in the waiting room").await?;
     browser.screenshot("sale-queued").await?;
     browser.offline(true).await?;
     browser.see("You are offline").await?;
     browser.offline(false).await?;
-    browser.see("It is your turn").await?;
+    browser.see("It's your turn").await?;
     Ok(())
 }
 
@@ -79,6 +79,6 @@ async fn an_order_page_hears_of_its_payment_after_a_restart() -> Story {
     site.restart().await?;
     let order = browser.path().await?.rsplit('/').next().unwrap_or_default().to_owned();
     site.admin(Method::POST, &format!("/v1/admin/orders/{order}/cancel"), None).await?;
-    browser.see("The units went back to the sale.").await?;
+    browser.see("The units went back on sale.").await?;
     Ok(())
 }

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use anyhow::Context;
 use hyper::Method;
 use serde_json::{Value, json};
+use tidegate_testing::eventually;
 use tokio::io::AsyncReadExt;
 use tokio::net::TcpListener;
 
@@ -22,7 +23,8 @@ const FORM: &str = "
         <p id=said></p></main>`;
     const at = (id) => document.getElementById(id);
     at('size').onchange = () => setTimeout(() => { at('send').disabled = false }, 200);
-    at('send').onclick = () => { at('said').textContent = [at('name').value, at('day').value, at('size').value].join(' ') };
+    const values = () => ['name', 'day', 'size'].map((id) => at(id).value).join(' ');
+    at('send').onclick = () => { at('said').textContent = values() };
     at('other').onclick = () => at('said').remove();";
 
 /// What failed, in words.
@@ -47,7 +49,7 @@ async fn a_person_fills_in_presses_and_reads() -> Story {
     browser.see_not("Mei").await?;
     browser.wait_for("h1").await?;
     browser.reload().await?;
-    browser.see("Nothing is on at the moment").await?;
+    browser.see("No sales or draws right now").await?;
     browser.click_text("Verify a draw").await?;
     assert_eq!(browser.path().await?, "/verify");
     Ok(())
@@ -134,14 +136,12 @@ async fn failing_scripts_missing_files_and_what_the_policy_forbids_are_errors() 
     for (script, expected) in troubles {
         browser.eval(script).await?;
         // The browser tells its log in its own time.
-        let mut errors = Vec::new();
-        for _ in 0..100 {
-            errors.extend(browser.errors().await?);
-            if !errors.is_empty() {
-                break;
-            }
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
+        let errors = eventually("the browser logs an error", async || match browser.errors().await {
+            Ok(errors) if errors.is_empty() => Err("none".to_owned()),
+            Ok(errors) => Ok(errors),
+            Err(error) => Err(error.to_string()),
+        })
+        .await;
         assert!(errors.len() == 1 && errors[0].contains(expected), "{script}: {errors:?}");
     }
     browser.eval("return fetch('/v1/me').then((answer) => answer.status)").await?;

@@ -11,7 +11,8 @@ async fn home_shows_what_is_on_what_comes_and_what_is_over() -> Story {
     for (device, name) in [(Device::Phone, "home-phone"), (Device::Desktop, "home")] {
         let browser = Browser::open(&site, device, "en").await?;
         browser.goto("/").await?;
-        for words in ["On now", "Mechanical keyboard", "Coming up", "Trail running shoes", "Over", "Vinyl"] {
+        for words in ["Live now", "Mechanical keyboard", "Coming up", "Trail running shoes", "Ended", "Vinyl"]
+        {
             browser.see(words).await?;
         }
         is_sound(&browser).await?;

@@ -1,6 +1,7 @@
 //! Stories told in a real Chromium, against the real program.
 //!
-//! What always holds: every wait is bounded; a story that fails says at which line, on which page and what the page said.
+//! What always holds: every wait is bounded; a story that fails says at which line, on which page and what the page
+//! said.
 
 #![expect(clippy::unwrap_used, reason = "a test says what it expects by failing")]
 

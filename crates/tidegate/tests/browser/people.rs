@@ -11,7 +11,7 @@ use crate::site::Site;
 
 /// Seconds from now, as the API writes times.
 pub(crate) fn in_seconds(seconds: i64) -> String {
-    let now = tidegate::clock::Clock::System.now();
+    let now = tidegate_app::clock::Clock::System.now();
     tidegate_core::Moment::from_millis(now.millis() + seconds * 1000).to_string()
 }
 
@@ -72,7 +72,8 @@ pub(crate) async fn signed_in(browser: &Browser) -> anyhow::Result<()> {
         "const post = (path, body) => fetch(path, {{method: 'POST', body: JSON.stringify(body),
              headers: {{'content-type': 'application/json', 'tidegate-session': 'cookie'}}}}).then((r) => r.json());
          const {{code}} = await post('/v1/auth/codes', {{phone: '{phone}', purpose: 'register'}});
-         const made = await post('/v1/auth/register', {{phone: '{phone}', code, name: 'Li Lei', password: 'correct horse'}});
+         const account = {{phone: '{phone}', code, name: 'Li Lei', password: 'correct horse'}};
+         const made = await post('/v1/auth/register', account);
          return made.user?.id ?? JSON.stringify(made);"
     );
     browser.goto("/verify").await?;

@@ -20,17 +20,17 @@ async fn a_new_buyer_registers_solves_the_challenge_buys_and_pays() -> Story {
     browser.click_text("Cast-iron kettle").await?;
     browser.see("Sign in to buy").await?;
     browser.click_text("Sign in").await?;
-    browser.click_text("New here").await?;
+    browser.click_text("Sign up").await?;
     browser.fill("#phone", "+86 138 0013 8000").await?;
     browser.screenshot("sign-in").await?;
-    browser.click_text("Send me a code").await?;
+    browser.click_text("Send code").await?;
     let code = browser.text("#demo-code").await?;
     is_sound(&browser).await?;
     browser.fill("#code", &code).await?;
     browser.fill("#name", "Han Meimei").await?;
     browser.fill("#password", "a long password").await?;
     browser.screenshot("register").await?;
-    browser.click_text("Create an account").await?;
+    browser.click_text("Create account").await?;
     browser.see("You are ready").await?;
     assert_eq!(browser.path().await?, format!("/sales/{id}"));
     is_sound(&browser).await?;
@@ -39,7 +39,7 @@ async fn a_new_buyer_registers_solves_the_challenge_buys_and_pays() -> Story {
     is_sound(&browser).await?;
     browser.screenshot("order-to-pay").await?;
     browser.click_text("Pay ¥199.00").await?;
-    browser.see("Paid. It is yours.").await?;
+    browser.see("Paid. It's yours.").await?;
     browser.screenshot("order-paid").await?;
     browser.goto("/orders").await?;
     browser.see("Cast-iron kettle").await?;
@@ -59,7 +59,7 @@ async fn two_browsers_race_for_the_last_unit_and_each_sees_the_truth() -> Story 
     for browser in [&one, &other] {
         signed_in(browser).await?;
         browser.goto(&format!("/sales/{id}")).await?;
-        browser.see("It is on").await?;
+        browser.see("On sale now").await?;
     }
     let (first, second) = tokio::join!(one.click_text("Buy now"), other.click_text("Buy now"));
     first?;
@@ -120,20 +120,20 @@ async fn without_scripts_a_buyer_signs_in_buys_and_pays() -> Story {
     browser.scripts(false).await?;
     browser.goto(&format!("/sales/{id}")).await?;
     browser.click("section:not([hidden]) a.button").await?;
-    browser.click_text("New here").await?;
+    browser.click_text("Sign up").await?;
     browser.fill("#phone", "13800138001").await?;
-    browser.click_text("Send me a code").await?;
+    browser.click_text("Send code").await?;
     let code = browser.text("#demo-code").await?;
     browser.fill("#code", &code).await?;
     browser.fill("#name", "Ada").await?;
     browser.fill("#password", "a long password").await?;
-    browser.click_text("Create an account").await?;
+    browser.click_text("Create account").await?;
     browser.wait_for("section[data-view=ready] button").await?;
     browser.fill("section[data-view=ready] [name=quantity]", "2").await?;
     browser.click_text("Buy now").await?;
     browser.see("You got it").await?;
     browser.click_text("Pay ¥398.00").await?;
-    browser.see("Paid. It is yours.").await?;
+    browser.see("Paid. It's yours.").await?;
     Ok(())
 }
 
@@ -153,6 +153,6 @@ async fn the_shop_speaks_chinese() -> Story {
     browser.click_text("English").await?;
     browser.see("Buy now").await?;
     browser.goto("/").await?;
-    browser.see("On now").await?;
+    browser.see("Live now").await?;
     Ok(())
 }

@@ -1,4 +1,5 @@
-//! The real program as a process of its own, for browsers to look at: it may be stopped, killed and started again where it was.
+//! The real program as a process of its own, for browsers to look at: it may be stopped, killed and started again
+//! where it was.
 
 use std::path::PathBuf;
 
@@ -6,8 +7,9 @@ use anyhow::{Context, ensure};
 use hyper::Method;
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use tidegate::client::{Answer, Client};
-use tidegate::rehearse::server::Server;
+use tidegate_rehearse::client::{Answer, Client};
+use tidegate_rehearse::server::Server;
+use tidegate_testing::eventually;
 
 /// What operators sign in with.
 pub(crate) const KEY: &str = "the key of the operators";
@@ -89,6 +91,16 @@ impl Site {
     ) -> anyhow::Result<Answer> {
         let mut client = Client::new(&self.url, Some(token))?;
         client.send(method, path, body.map(Value::to_string), None).await
+    }
+
+    /// Waits until every acknowledged claim is recorded.
+    pub(crate) async fn recorded(&self) {
+        eventually("every acknowledged claim is recorded", async || {
+            let metrics =
+                self.as_buyer("", Method::GET, "/metrics", None).await.expect("metrics are answered");
+            tidegate_testing::metrics::is_recorded(&String::from_utf8_lossy(&metrics.body))
+        })
+        .await;
     }
 
     /// Tokens of new buyers.

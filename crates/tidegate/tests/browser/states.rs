@@ -1,4 +1,5 @@
-//! Every state a buyer can find a sale or an order in, looked at: on a phone and on a desk, in the light and in the dark.
+//! Every state a buyer can find a sale or an order in, looked at: on a phone and on a desk, in the light and in the
+//! dark.
 
 use anyhow::Context;
 use hyper::Method;
@@ -40,12 +41,13 @@ async fn a_sale_shows_each_of_its_states() -> Story {
     signed_in(&browser).await?;
     look(&browser, &format!("/sales/{upcoming}"), "Starts in", "sale-upcoming").await?;
     look(&browser, &format!("/sales/{open}"), "Buy now", "sale-ready").await?;
-    look(&browser, &format!("/sales/{paused}"), "This goes on in a moment", "sale-paused").await?;
-    look(&browser, &format!("/sales/{ended}"), "Thank you for coming", "sale-ended").await?;
-    look(&browser, &format!("/sales/{pictured}"), "What does the picture show?", "sale-picture").await?;
+    look(&browser, &format!("/sales/{paused}"), "It will resume shortly", "sale-paused").await?;
+    look(&browser, &format!("/sales/{ended}"), "Thank you for taking part", "sale-ended").await?;
+    look(&browser, &format!("/sales/{pictured}"), "Enter the characters in the picture", "sale-picture")
+        .await?;
     browser.goto(&format!("/sales/{waiting}")).await?;
-    browser.click_text("Join the line").await?;
-    browser.see("The order is drawn at the start").await?;
+    browser.click_text("Join the waiting room").await?;
+    browser.see("Places are drawn at random at the start").await?;
     browser.screenshot("sale-queued-before-start").await?;
     is_sound(&browser).await?;
     browser.goto(&format!("/sales/{open}")).await?;
@@ -57,7 +59,7 @@ async fn a_sale_shows_each_of_its_states() -> Story {
     browser.errors().await?;
     browser.click_text("Buy now").await?;
     browser.see("You got it").await?;
-    look(&browser, &format!("/sales/{open}"), "You have yours", "sale-limit").await?;
+    look(&browser, &format!("/sales/{open}"), "You already have yours", "sale-limit").await?;
     Ok(())
 }
 
@@ -72,27 +74,29 @@ async fn an_order_shows_each_of_its_states() -> Story {
     signed_in(&browser).await?;
     browser.goto(&format!("/sales/{hasty}")).await?;
     browser.click_text("Buy now").await?;
-    browser.see("The time was up").await?;
+    browser.see("Payment time expired").await?;
     let expired = browser.path().await?;
-    look(&browser, &expired, "The time was up", "order-expired").await?;
+    look(&browser, &expired, "Payment time expired", "order-expired").await?;
     browser.goto(&format!("/sales/{calm}")).await?;
     browser.click_text("Buy now").await?;
     browser.see("You got it").await?;
     let cancelled = browser.path().await?;
     look(&browser, &cancelled, "You got it", "order-to-pay-desktop").await?;
-    browser.click_text("Cancel the order").await?;
-    browser.click_text("Yes, cancel it").await?;
-    look(&browser, &cancelled, "The units went back to the sale.", "order-cancelled").await?;
+    browser.click_text("Cancel order").await?;
+    browser.click_text("Yes, cancel order").await?;
+    // Before the next page is asked for: that would take the form's request back.
+    browser.see("The units went back on sale.").await?;
+    look(&browser, &cancelled, "The units went back on sale.", "order-cancelled").await?;
     browser.goto(&format!("/sales/{calm}")).await?;
     browser.click_text("Buy now").await?;
     browser.click_text("Pay ¥199.00").await?;
-    browser.see("Paid. It is yours.").await?;
+    browser.see("Paid. It's yours.").await?;
     let paid = browser.path().await?;
     let order = paid.rsplit('/').next().context("no order")?;
     site.admin(Method::POST, &format!("/v1/admin/orders/{order}/refund"), None).await?;
-    look(&browser, &paid, "Your money is on its way back", "order-refunded").await?;
+    look(&browser, &paid, "Your refund is on its way", "order-refunded").await?;
     browser.goto("/nowhere").await?;
-    browser.see("There is nothing here").await?;
+    browser.see("Page not found").await?;
     browser.axe().await?;
     Ok(())
 }
@@ -107,7 +111,7 @@ async fn a_sale_opens_by_itself_at_its_second() -> Story {
     let id = sale(&site, "Silver ladle", with(terms(3), soon)).await?;
     browser.goto(&format!("/sales/{id}")).await?;
     browser.see("Starts in").await?;
-    browser.see("It is on").await?;
+    browser.see("On sale now").await?;
     browser.click_text("Buy now").await?;
     browser.see("You got it").await?;
     Ok(())
@@ -122,11 +126,11 @@ async fn a_wrong_picture_and_too_great_a_wish_are_said() -> Story {
     let browser = Browser::open(&site, Device::Desktop, "en").await?;
     signed_in(&browser).await?;
     browser.goto(&format!("/sales/{pictured}")).await?;
-    browser.see("What does the picture show?").await?;
+    browser.see("Enter the characters in the picture").await?;
     browser.fill("section[data-view=ready] [name=answer]", "WRONG").await?;
     browser.click_text("Buy now").await?;
-    browser.see("That was not right").await?;
-    browser.see("What does the picture show?").await?;
+    browser.see("That was not correct").await?;
+    browser.see("Enter the characters in the picture").await?;
     browser.goto(&format!("/sales/{few}")).await?;
     browser.click_text("Buy now").await?;
     browser.see("You got it").await?;
@@ -136,8 +140,8 @@ async fn a_wrong_picture_and_too_great_a_wish_are_said() -> Story {
         .eval("document.querySelector('section[data-view=ready] [name=quantity]').type = 'hidden'")
         .await?;
     browser.click_text("Buy now").await?;
-    browser.see("more than one person may have").await?;
-    browser.see("It is on").await?;
+    browser.see("exceeds the limit of").await?;
+    browser.see("On sale now").await?;
     Ok(())
 }
 

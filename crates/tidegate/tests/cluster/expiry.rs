@@ -4,9 +4,10 @@ use std::time::Duration;
 
 use hyper::Method;
 use serde_json::{Value, json};
-use tidegate::client::Client;
 use tidegate_core::Moment;
-use tidegate_servers::Redis;
+use tidegate_rehearse::client::Client;
+use tidegate_testing::eventually_within;
+use tidegate_testing::servers::Redis;
 
 use crate::world::World;
 
@@ -31,17 +32,13 @@ async fn unpaid_orders_end_once_and_on_time_even_if_nodes_die() {
     }
     let mut operator = Client::new(&world.urls[1], Some(crate::world::KEY)).unwrap();
     let orders = format!("/v1/admin/orders?sale_id={sale}&limit=1000");
-    let mut ended: Vec<Value> = Vec::new();
-    for _ in 0..600 {
+    let ended = eventually_within(Duration::from_secs(60), "every unpaid order ends", async || {
         let page = operator.expect(200, Method::GET, &orders, None).await.unwrap();
-        ended = page["data"].as_array().unwrap().clone();
+        let mut ended: Vec<Value> = page["data"].as_array().unwrap().clone();
         ended.retain(|order| order["state"] == "expired");
-        if ended.len() == UNITS {
-            break;
-        }
-        tokio::time::sleep(Duration::from_millis(100)).await;
-    }
-    assert_eq!(ended.len(), UNITS, "every unpaid order ends");
+        if ended.len() == UNITS { Ok(ended) } else { Err(ended.len()) }
+    })
+    .await;
     let path = format!("/v1/admin/events?sale_id={sale}&limit=1000");
     let events = operator.expect(200, Method::GET, &path, None).await.unwrap();
     let events = events["data"].as_array().unwrap();

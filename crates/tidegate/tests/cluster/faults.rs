@@ -1,10 +1,11 @@
-//! A sale in full swing, and in the middle of it something breaks. Each ends in: oversold 0, undersold 0, lost 0, limits held.
+//! A sale in full swing, and in the middle of it something breaks. Each ends in: oversold 0, undersold 0, lost 0,
+//! limits held.
 
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
-use tidegate_servers::Redis;
-use tidegate_servers::redis::{cluster, urls};
+use tidegate_testing::servers::Redis;
+use tidegate_testing::servers::redis::{cluster, urls};
 
 use crate::world::{World, passes};
 

@@ -1,12 +1,13 @@
-//! Bad days: servers that are away, full, slow, read-only or of the wrong kind. Answers come in time with a reason, it heals by
-//! itself, and nothing that was 201 is lost.
+//! Bad days: servers that are away, full, slow, read-only or of the wrong kind. Answers come in time with a reason, it
+//! heals by itself, and nothing that was 201 is lost.
 
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use tidegate::client::Client;
-use tidegate_servers::{Postgres, Redis, free_port};
+use tidegate_rehearse::client::Client;
+use tidegate_testing::servers::{Postgres, Redis, free_port};
+use tidegate_testing::{eventually, eventually_within};
 use tokio::process::Command;
 
 use crate::world::{KEY, World, program};
@@ -43,13 +44,13 @@ impl Shop {
 
     /// Waits until orders are taken again, by all nodes.
     async fn heals(&mut self) {
-        let deadline = Instant::now() + Duration::from_secs(60);
         let mut in_a_row = 0;
-        while in_a_row < 6 {
-            in_a_row = if self.order().await.0 == 201 { in_a_row + 1 } else { 0 };
-            assert!(Instant::now() < deadline, "it does not heal");
-            tokio::time::sleep(Duration::from_millis(100)).await;
-        }
+        eventually_within(Duration::from_secs(60), "six orders in a row are taken", async || {
+            let answer = self.order().await;
+            in_a_row = if answer.0 == 201 { in_a_row + 1 } else { 0 };
+            if in_a_row == 6 { Ok(()) } else { Err(answer) }
+        })
+        .await;
     }
 
     /// Refused while it lasts, each with its reason.
@@ -64,15 +65,12 @@ impl Shop {
     /// Everything that was said to be bought is there, and the books are in order.
     async fn is_sound(&self) {
         let mut operator = self.world.operator();
-        let deadline = Instant::now() + Duration::from_secs(30);
-        loop {
+        eventually("the audit finds nothing", async || {
             let audit = operator.get(&format!("/v1/admin/sales/{}/audit", self.sale)).await.unwrap().json();
-            if audit["ok"] == true && audit["drift"]["units"] == 0 && audit["drift"]["queued"] == 0 {
-                break;
-            }
-            assert!(Instant::now() < deadline, "{audit}");
-            tokio::time::sleep(Duration::from_millis(200)).await;
-        }
+            let sound = audit["ok"] == true && audit["drift"]["units"] == 0 && audit["drift"]["queued"] == 0;
+            if sound { Ok(()) } else { Err(audit) }
+        })
+        .await;
         let held = self.world.sale().await["counters"]["awaiting_payment"].as_u64().unwrap();
         assert!(held >= self.bought as u64, "{held} of {} are there", self.bought);
     }
@@ -174,17 +172,15 @@ async fn a_node_without_its_servers_says_what_it_lacks() {
     };
     let mut node = start(&postgres.url("missing"));
     let says = async |word: &str| {
-        for _ in 0..200 {
-            if let Ok(answer) = Client::new(&url, None).unwrap().get("/readyz").await {
-                let said: Value = answer.json();
-                if answer.status == 503 && said["detail"].as_str().unwrap_or("").contains(word) {
-                    assert_eq!(said["code"], "not_ready");
-                    return;
-                }
-            }
-            tokio::time::sleep(Duration::from_millis(50)).await;
-        }
-        panic!("it does not say {word}");
+        let claim = format!("the node says {word}");
+        let said = eventually(&claim, async || {
+            let answer =
+                Client::new(&url, None).unwrap().get("/readyz").await.map_err(|error| error.to_string())?;
+            let said: Value = answer.json();
+            let named = answer.status == 503 && said["detail"].as_str().unwrap_or("").contains(word);
+            if named { Ok(said) } else { Err(said.to_string()) }
+        });
+        assert_eq!(said.await["code"], "not_ready");
     };
     says("missing").await;
     let ask = async |path: &str| Client::new(&url, None).unwrap().get(path).await.unwrap();

@@ -8,10 +8,11 @@ use hyper::Method;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use tidegate::client::Client;
-use tidegate::clock::Clock;
-use tidegate::rehearse::server::Server;
-use tidegate_servers::Postgres;
+use tidegate_app::clock::Clock;
+use tidegate_rehearse::client::Client;
+use tidegate_rehearse::server::Server;
+use tidegate_testing::eventually;
+use tidegate_testing::servers::Postgres;
 use tokio::process::{Child, Command};
 use tokio::sync::{Mutex, MutexGuard};
 
@@ -130,14 +131,11 @@ impl World {
 
     /// Waits until some of the sale is sold, so that what happens next happens in the middle of it.
     pub(crate) async fn wait_for_sold(&self, units: u64) {
-        for _ in 0..600 {
+        eventually(&format!("{units} units are sold"), async || {
             let counters = self.sale().await["counters"].clone();
-            if counters["awaiting_payment"].as_u64().unwrap_or(0) >= units {
-                return;
-            }
-            tokio::time::sleep(Duration::from_millis(50)).await;
-        }
-        panic!("the sale does not begin");
+            if counters["awaiting_payment"].as_u64().unwrap_or(0) >= units { Ok(()) } else { Err(counters) }
+        })
+        .await;
     }
 }
 

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use hyper::Method;
 use jsonwebtoken::{Algorithm, EncodingKey, Header, encode};
 use serde_json::{Value, json};
-use tidegate::client::{Answer, Client};
+use tidegate_rehearse::client::{Answer, Client};
 
 use crate::support::{TestApp, refused};
 
@@ -385,7 +385,7 @@ async fn a_code_reaches_the_webhook_signed_and_no_log() {
     assert_eq!(serde_json::from_str::<Value>(body).unwrap(), json!({"phone": PHONE, "code": code}));
     let signature = head.lines().find_map(|line| line.strip_prefix("tidegate-signature: ")).unwrap();
     let (at, mac) = signature.strip_prefix("t=").unwrap().split_once(",v1=").unwrap();
-    let key = tidegate::chance::digest(&[b"a-secret-for-the-sender"]);
-    let expected = tidegate::chance::keyed(&key, &[at.as_bytes(), b".", body.as_bytes()]);
-    assert_eq!(mac, tidegate::chance::token("", &expected));
+    let key = tidegate_app::digest::digest(&[b"a-secret-for-the-sender"]);
+    let expected = tidegate_app::digest::keyed(&key, &[at.as_bytes(), b".", body.as_bytes()]);
+    assert_eq!(mac, tidegate_app::digest::token("", &expected));
 }

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use http_body_util::Full;
 use hyper::{Method, Request};
 use serde_json::{Value, json};
-use tidegate::client::{Answer, Client};
+use tidegate_rehearse::client::{Answer, Client};
 
 use crate::support::{ADMIN_KEY, TestApp, order, refused};
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use hyper::Method;
 use serde_json::{Value, json};
-use tidegate::client::{Answer, Client};
+use tidegate_rehearse::client::{Answer, Client};
 
 use crate::support::{TestApp, refused};
 
@@ -33,7 +33,7 @@ pub(crate) async fn proof(client: &mut Client, draw: &str) -> Value {
 
 /// The audit is content, and so many seats were played and won.
 async fn sound(app: &mut TestApp, draw: &str, plays: u32, wins: u32) {
-    app.operator.expect(200, Method::GET, "/v1/admin/plays", None).await.unwrap();
+    app.recorded().await;
     let audit = app.operator.get(&format!("/v1/admin/draws/{draw}/audit")).await.unwrap().json();
     assert_eq!((&audit["ok"], &audit["drift"]["units"]), (&json!(true), &json!(0)), "{audit}");
     let shown = app.operator.get(&format!("/v1/admin/draws/{draw}")).await.unwrap().json();
@@ -183,7 +183,7 @@ async fn a_draw_closes_by_itself_at_its_end() {
     let next = app.draw(&json!([text(1, 1)]), |_| {}).await;
     app.clock.advance(Duration::from_secs(3600));
     refused(&play(&mut player, &next, "").await, 409, "ended");
-    app.app.keep_times().await.unwrap();
+    app.app.campaigns.keep_times().await.unwrap();
     assert!(proof(&mut player, &next).await["seed"].is_string());
 }
 
@@ -254,14 +254,14 @@ async fn the_seed_stays_secret_until_the_close_and_then_every_play_can_be_checke
                 player.get(&format!("/v1/plays/{}", receipt["id"].as_str().unwrap())).await.unwrap().json();
             assert_eq!(shown["proof"]["hash"], play["hash"]);
         }
-        let verified = tidegate::verify::proof(&after.to_string(), Some(&committed)).unwrap();
+        let verified = tidegate_rehearse::verify::proof(&after.to_string(), Some(&committed)).unwrap();
         assert_eq!((verified.wrong.as_slice(), verified.plays), (&[][..], 60), "{strategy}");
         independent_check(&after, true);
         // One byte of one play.
         let mut tampered = after.clone();
         let play = &mut tampered["plays"][17];
         play["prize"] = if play["prize"] == "2" { json!(null) } else { json!("2") };
-        let found = tidegate::verify::proof(&tampered.to_string(), None).unwrap();
+        let found = tidegate_rehearse::verify::proof(&tampered.to_string(), None).unwrap();
         assert!(found.wrong[0].starts_with("play 18 "), "{:?}", found.wrong);
         independent_check(&tampered, false);
     }
@@ -296,7 +296,10 @@ async fn plays_survive_a_restart_and_seats_go_on() {
     refused(&play(&mut player, &draw, "d").await, 409, "limit_reached");
     app.step_draw(&draw, "close").await;
     let proof = proof(&mut player, &draw).await;
-    assert_eq!(tidegate::verify::proof(&proof.to_string(), None).unwrap().wrong, Vec::<String>::new());
+    assert_eq!(
+        tidegate_rehearse::verify::proof(&proof.to_string(), None).unwrap().wrong,
+        Vec::<String>::new()
+    );
 }
 
 /// Nobody outside can make such an id; inside, a slip must not change what players were promised.
@@ -324,10 +327,13 @@ async fn one_commitment_cannot_be_opened_to_two_tables() {
     let mut player = app.buyer().await;
     app.step_draw(&draw, "close").await;
     let mut proof = proof(&mut player, &draw).await;
-    assert_eq!(tidegate::verify::proof(&proof.to_string(), None).unwrap().wrong, Vec::<String>::new());
+    assert_eq!(
+        tidegate_rehearse::verify::proof(&proof.to_string(), None).unwrap().wrong,
+        Vec::<String>::new()
+    );
     proof["prizes"] = json!([proof["prizes"][0].clone()]);
     proof["prizes"][0]["name"] = json!("A text\nprize 2 text 900000000 5 Pen");
-    let refusal = tidegate::verify::proof(&proof.to_string(), None).unwrap_err();
+    let refusal = tidegate_rehearse::verify::proof(&proof.to_string(), None).unwrap_err();
     assert!(refusal.to_string().contains("control characters"), "{refusal}");
     independent_check(&proof, false);
 }

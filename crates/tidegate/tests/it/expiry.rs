@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use serde_json::json;
-use tidegate::clock::Clock;
+use tidegate_app::clock::Clock;
 use tidegate_core::Moment;
+use tidegate_testing::eventually;
 
 use crate::support::{TestApp, bought, order, refused, state};
 
@@ -14,12 +15,12 @@ async fn an_order_expires_at_its_deadline_and_not_before() {
     let sale = app.sale(1, 1).await;
     let mut buyer = app.buyer().await;
     let id = bought(&mut buyer, &sale, 1).await;
-    app.operator.get("/v1/admin/orders").await.unwrap();
+    app.recorded().await;
     app.clock.advance(Duration::from_millis(599_999));
-    assert_eq!(app.app.expire_due().await.unwrap(), 0);
+    assert_eq!(app.app.ordering.expire_due().await.unwrap(), 0);
     assert_eq!(state(&mut buyer, &id).await, "awaiting_payment");
     app.clock.advance(Duration::from_millis(1));
-    assert_eq!(app.app.expire_due().await.unwrap(), 1);
+    assert_eq!(app.app.ordering.expire_due().await.unwrap(), 1);
     assert_eq!(state(&mut buyer, &id).await, "expired");
     app.sound(&sale, 1, 0, 0).await;
 }
@@ -35,13 +36,11 @@ async fn within_a_second_of_the_deadline_the_unit_is_bought_by_somebody_else() {
     let placed = order(&mut buyers[0], &sale, 1).await.json();
     refused(&order(&mut buyers[1], &sale, 1).await, 409, "sold_out");
     let pay_by: Moment = placed["pay_by"].as_str().unwrap().parse().unwrap();
-    let bought_at = loop {
-        if order(&mut buyers[1], &sale, 1).await.status == 201 {
-            break Clock::System.now();
-        }
-        assert!(Clock::System.now() < pay_by + Duration::from_secs(10), "the unit never came back");
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    };
+    let bought_at = eventually("the unit comes back", async || {
+        let answer = order(&mut buyers[1], &sale, 1).await;
+        if answer.status == 201 { Ok(Clock::System.now()) } else { Err(answer.code()) }
+    })
+    .await;
     assert!(bought_at >= pay_by, "not before the deadline");
     assert!(bought_at <= pay_by + Duration::from_secs(1), "{bought_at} is more than a second after {pay_by}");
     assert_eq!(state(&mut buyers[0], placed["id"].as_str().unwrap()).await, "expired");

@@ -2,7 +2,7 @@
 
 use hyper::Method;
 use serde_json::json;
-use tidegate::client::{Answer, Client};
+use tidegate_rehearse::client::{Answer, Client};
 
 use crate::support::{TestApp, cancel, refused};
 
@@ -20,7 +20,7 @@ async fn a_repeated_order_is_the_same_order() {
     assert_eq!(first.status, 201);
     for recorded in [false, true] {
         if recorded {
-            app.operator.get("/v1/admin/orders").await.unwrap();
+            app.recorded().await;
         }
         let again = order_with_key(&mut buyer, &sale, 1, "k").await;
         assert_eq!((again.status, again.json()["id"].clone()), (201, first.json()["id"].clone()));

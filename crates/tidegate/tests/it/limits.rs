@@ -2,7 +2,7 @@
 
 use hyper::{Method, Request};
 use serde_json::json;
-use tidegate::client::{Answer, Client};
+use tidegate_rehearse::client::{Answer, Client};
 
 use crate::support::{TestApp, order, refused};
 

@@ -4,10 +4,10 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use tidegate::client::Client;
-use tidegate::clock::Clock;
-use tidegate::ops::live::{Light, LiveFigures};
+use tidegate_app::clock::Clock;
+use tidegate_app::live::{CampaignFigures, Light};
 use tidegate_core::{CampaignId, DrawId};
+use tidegate_rehearse::client::Client;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
 use tokio::sync::mpsc;
@@ -23,15 +23,20 @@ fn campaign(app: &TestApp, sale: &str) -> CampaignId {
 /// A second passes, and the worker samples it.
 async fn a_second(app: &TestApp) {
     app.clock.advance(SECOND);
-    app.app.sample_live().await.unwrap();
-    app.app.count_expiring().await.unwrap();
+    app.app.live.sample_all().await.unwrap();
+    app.app.live.count_expiring().await.unwrap();
+}
+
+/// The refusals of the figures, by the code they are shown with.
+fn refusals(figures: &CampaignFigures) -> Vec<(&'static str, u64)> {
+    figures.refusals.iter().map(|(refusal, count)| (refusal.as_str(), *count)).collect()
 }
 
 /// The figures once everything accepted is recorded.
-async fn figures(app: &mut TestApp, id: CampaignId) -> LiveFigures {
-    app.operator.get("/v1/admin/orders").await.unwrap();
+async fn figures(app: &mut TestApp, id: CampaignId) -> CampaignFigures {
+    app.recorded().await;
     a_second(app).await;
-    app.app.live(id).await.unwrap()
+    app.app.live.figures(id).await.unwrap()
 }
 
 /// Opens a stream of figures and passes on what it tells, until it ends.
@@ -72,7 +77,7 @@ async fn figures_follow_what_buyers_do() {
     let sale = app.sale(3, 2).await;
     let id = campaign(&app, &sale);
     let mut buyers = app.buyers(2).await;
-    app.app.visited(id);
+    app.app.meters.visited(id);
     let first = bought(&mut buyers[0], &sale, 2).await;
     refused(&order(&mut buyers[0], &sale, 1).await, 409, "limit_reached");
     refused(&order(&mut buyers[1], &sale, 2).await, 409, "sold_out");
@@ -86,7 +91,7 @@ async fn figures_follow_what_buyers_do() {
         (totals.visits, totals.attempts, totals.accepted, totals.refused, totals.paid),
         (1, 6, 2, 4, 1)
     );
-    assert_eq!(shown.refusals, [("sold_out", 2), ("limit_reached", 1), ("other", 1)]);
+    assert_eq!(refusals(&shown), [("sold_out", 2), ("limit_reached", 1), ("other", 1)]);
     let counters = shown.counters;
     assert_eq!((counters.available, counters.tally.paid, counters.tally.awaiting_payment), (0, 2, 1));
     assert_eq!(shown.revenue.unwrap().amount, 2 * 9900);
@@ -114,7 +119,7 @@ async fn a_sale_is_sampled_every_second_and_kept_after_its_end() {
     let mut app = TestApp::start().await;
     let sale = app.sale(5, 1).await;
     let id = campaign(&app, &sale);
-    app.app.sample_live().await.unwrap();
+    app.app.live.sample_all().await.unwrap();
     let mut buyers = app.buyers(3).await;
     bought(&mut buyers[0], &sale, 1).await;
     bought(&mut buyers[1], &sale, 1).await;
@@ -124,8 +129,8 @@ async fn a_sale_is_sampled_every_second_and_kept_after_its_end() {
     assert!((pace.attempts_per_s - 3.0).abs() < 0.05 && (pace.accepted_per_s - 2.0).abs() < 0.05);
     assert!(pace.latency.p99.is_some());
     a_second(&app).await;
-    app.app.sample_live().await.unwrap();
-    let series = app.app.live(id).await.unwrap().series;
+    app.app.live.sample_all().await.unwrap();
+    let series = app.app.live.figures(id).await.unwrap().series;
     assert_eq!(
         series.iter().map(|sample| sample.left).collect::<Vec<_>>(),
         [5, 3, 3],
@@ -137,13 +142,13 @@ async fn a_sale_is_sampled_every_second_and_kept_after_its_end() {
     refused(&order(&mut buyers[2], &sale, 1).await, 409, "ended");
     a_second(&app).await;
     a_second(&app).await;
-    let ended = app.app.live(id).await.unwrap();
+    let ended = app.app.live.figures(id).await.unwrap();
     assert_eq!(
         (ended.series.len(), ended.totals.attempts),
         (4, 4),
         "one last look, and nothing is forgotten"
     );
-    assert!(app.app.live_overview().await.unwrap().is_empty());
+    assert!(app.app.live.overview().await.unwrap().is_empty());
 }
 
 #[tokio::test]
@@ -152,11 +157,11 @@ async fn whoever_asks_in_the_same_second_sees_the_same() {
     let sale = app.sale(5, 5).await;
     let id = campaign(&app, &sale);
     let mut buyer = app.buyer().await;
-    assert_eq!(app.app.live(id).await.unwrap().totals.attempts, 0);
+    assert_eq!(app.app.live.figures(id).await.unwrap().totals.attempts, 0);
     bought(&mut buyer, &sale, 1).await;
-    assert_eq!(app.app.live(id).await.unwrap().totals.attempts, 0);
+    assert_eq!(app.app.live.figures(id).await.unwrap().totals.attempts, 0);
     app.clock.advance(SECOND);
-    assert_eq!(app.app.live(id).await.unwrap().totals.attempts, 1);
+    assert_eq!(app.app.live.figures(id).await.unwrap().totals.attempts, 1);
 }
 
 #[tokio::test]
@@ -166,11 +171,11 @@ async fn what_was_not_looked_at_is_not_told_as_zero() {
     terms["starts_at"] = json!((app.app.now() + 600 * SECOND).to_string());
     let later = app.draft(&terms).await;
     app.step(&later, "publish").await;
-    let shown = app.app.live(campaign(&app, &later)).await.unwrap();
+    let shown = app.app.live.figures(campaign(&app, &later)).await.unwrap();
     assert_eq!((shown.pace, shown.series.len()), (None, 0), "it is not sampled before it is near");
     a_second(&app).await;
-    app.app.visited(campaign(&app, &later));
-    let shown = app.app.live(campaign(&app, &later)).await.unwrap();
+    app.app.meters.visited(campaign(&app, &later));
+    let shown = app.app.live.figures(campaign(&app, &later)).await.unwrap();
     assert_eq!((shown.pace, shown.totals.visits), (None, 0), "nor does it take a place");
 }
 
@@ -181,26 +186,26 @@ async fn a_clock_that_is_set_back_freezes_nothing() {
     let id = campaign(&app, &sale);
     let mut buyer = app.buyer().await;
     app.clock.advance(30 * SECOND);
-    app.app.sample_live().await.unwrap();
-    assert_eq!(app.app.live(id).await.unwrap().totals.attempts, 0);
+    app.app.live.sample_all().await.unwrap();
+    assert_eq!(app.app.live.figures(id).await.unwrap().totals.attempts, 0);
     bought(&mut buyer, &sale, 1).await;
     let Clock::Manual(clock) = &app.clock else { unreachable!("tests move the clock themselves") };
     clock.fetch_sub(20_000, Ordering::SeqCst);
-    app.app.sample_live().await.unwrap();
-    assert_eq!(app.app.live(id).await.unwrap().totals.attempts, 1);
+    app.app.live.sample_all().await.unwrap();
+    assert_eq!(app.app.live.figures(id).await.unwrap().totals.attempts, 1);
     bought(&mut buyer, &sale, 1).await;
     a_second(&app).await;
-    let shown = app.app.live(id).await.unwrap();
+    let shown = app.app.live.figures(id).await.unwrap();
     assert!((shown.pace.unwrap().attempts_per_s - 1.0).abs() < 0.05, "{:?}", shown.pace);
 }
 
 #[tokio::test]
 async fn a_stream_ends_with_the_session_it_was_opened_with() {
     let app = TestApp::start().await;
-    let session = app.app.sign_in_with_key(ADMIN_KEY, None).await.unwrap();
+    let session = app.app.operators.sign_in_with_key(ADMIN_KEY, None).await.unwrap();
     let mut told = stream_of(&app, "", &session.token);
     assert!(next(&mut told).await.is_some());
-    app.app.sign_out_operator(&session.token).await.unwrap();
+    app.app.operators.sign_out(&session.token).await.unwrap();
     let until_the_end = async { while next(&mut told).await.is_some() {} };
     tokio::time::timeout(Duration::from_secs(15), until_the_end).await.expect("it ends at the next look");
 }
@@ -232,9 +237,9 @@ async fn plays_passes_and_places_are_counted() {
     let shown = figures(&mut app, id).await;
     assert_eq!((shown.totals.accepted, shown.revenue, shown.expiring), (1, None, None));
     assert_eq!(shown.counters.tally.paid, 1);
-    let shown = app.app.live(campaign(&app, &with_pass)).await.unwrap();
-    assert_eq!((shown.totals.passes, &shown.refusals[..]), (1, &[("pass_required", 1)][..]));
-    let shown = app.app.live(campaign(&app, &with_room)).await.unwrap();
+    let shown = app.app.live.figures(campaign(&app, &with_pass)).await.unwrap();
+    assert_eq!((shown.totals.passes, refusals(&shown)), (1, vec![("pass_required", 1)]));
+    let shown = app.app.live.figures(campaign(&app, &with_room)).await.unwrap();
     assert_eq!((shown.totals.joined, shown.waiting), (1, 1), "a place is taken once");
 }
 
@@ -287,7 +292,7 @@ async fn streams_of_figures_are_for_operators_and_bounded() {
     }
     let mut of_draft = stream(&app, &format!("?sale_id={draft}"));
     assert_eq!(next(&mut of_draft).await.unwrap()["state"], "draft");
-    let places: Vec<_> = std::iter::from_fn(|| app.app.watch_live()).collect();
+    let places: Vec<_> = std::iter::from_fn(|| app.app.live.watch_live()).collect();
     assert_eq!(places.len(), 63);
     refused(&app.operator.get("/v1/admin/live").await.unwrap(), 503, "busy");
 }

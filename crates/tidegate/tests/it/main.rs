@@ -1,33 +1,42 @@
 //! The program under test: one binary, one story per test. Servers are real and private, on free ports, in temporary
 //! directories.
+//!
+//! `make test` runs this binary twice: embedded, and with `TIDEGATE_TEST_ON=cluster` as a node on Redis and PostgreSQL.
+//! The second run leaves out the tests in modules named `embedded_only`, and nothing else.
 
 #![expect(clippy::unwrap_used, reason = "a test says what it expects by failing")]
 
 mod accounts;
 mod bad_input;
-mod command_line;
 mod connections;
-mod crash;
+mod console;
 mod deliveries;
-mod draw_faults;
 mod draws;
 mod expiry;
-mod faults;
 mod idempotency;
 mod lifecycle;
 mod limits;
 mod live;
-mod office;
 mod operators;
 mod orders;
 mod pages;
 mod passes;
 mod payments;
-mod readme;
 mod receiver;
-mod short_way;
 mod stream;
 mod support;
 mod system;
 mod waiting_room;
 mod webhooks;
+
+/// Tests of the journal, of SQLite's file, of the program as a process that runs embedded, and byte-for-byte
+/// comparisons of answers, which differ on a cluster.
+mod embedded_only {
+    mod command_line;
+    mod crash;
+    mod draw_faults;
+    mod fast_path;
+    mod fast_path_fuzz;
+    mod faults;
+    mod readme;
+}

@@ -7,8 +7,8 @@ use std::time::Duration;
 use http_body_util::Full;
 use hyper::{Method, Request};
 use serde_json::{Value, json};
-use tidegate::client::{Answer, Client};
-use tidegate::ops::operators::Operating;
+use tidegate_app::operators::OperatorIdentity;
+use tidegate_rehearse::client::{Answer, Client};
 use totp_rs::{Builder, Secret};
 
 use crate::support::{ADMIN_KEY, TestApp, refused};
@@ -242,10 +242,10 @@ async fn everybody_changes_their_own_password_and_nobody_elses() {
 async fn signing_in_and_out_is_logged_also_for_the_admin_key() {
     let mut app = TestApp::start().await;
     let mut lin = operator(&mut app, "lin", "viewer").await;
-    let first = app.app.sign_in_with_key(ADMIN_KEY, None).await.unwrap();
-    let second = app.app.sign_in_with_key(ADMIN_KEY, Some(&first.token)).await.unwrap();
-    assert!(app.app.console(&first.token).await.is_err(), "a browser has one console");
-    app.app.sign_out_operator(&second.token).await.unwrap();
+    let first = app.app.operators.sign_in_with_key(ADMIN_KEY, None).await.unwrap();
+    let second = app.app.operators.sign_in_with_key(ADMIN_KEY, Some(&first.token)).await.unwrap();
+    assert!(app.app.operators.console(&first.token).await.is_err(), "a browser has one console");
+    app.app.operators.sign_out(&second.token).await.unwrap();
     lin.send(Method::POST, "/v1/admin/logout", None, None).await.unwrap();
     let expected = [
         "operator:lin operator.signed_out",
@@ -309,13 +309,13 @@ async fn a_console_lasts_while_it_is_used_and_until_it_is_left() {
 #[tokio::test]
 async fn the_admin_key_opens_a_console_that_ends_with_the_key() {
     let app = TestApp::builder().with("TIDEGATE_ADMIN_KEY", "the first admin key").start().await;
-    assert!(app.app.sign_in_with_key(ADMIN_KEY, None).await.is_err());
-    let session = app.app.sign_in_with_key("the first admin key", None).await.unwrap();
-    assert_eq!(app.app.console(&session.token).await.unwrap(), Operating::ADMIN_KEY);
+    assert!(app.app.operators.sign_in_with_key(ADMIN_KEY, None).await.is_err());
+    let session = app.app.operators.sign_in_with_key("the first admin key", None).await.unwrap();
+    assert_eq!(app.app.operators.console(&session.token).await.unwrap(), OperatorIdentity::ADMIN_KEY);
     let app = app.restart_with("TIDEGATE_ADMIN_KEY", "the second admin key").await;
-    assert!(app.app.console(&session.token).await.is_err());
-    assert!(app.app.operator(Some("the first admin key")).await.is_err());
-    assert!(app.app.sign_in_with_key("the second admin key", None).await.is_ok());
+    assert!(app.app.operators.console(&session.token).await.is_err());
+    assert!(app.app.operators.authenticate(Some("the first admin key")).await.is_err());
+    assert!(app.app.operators.sign_in_with_key("the second admin key", None).await.is_ok());
 }
 
 #[tokio::test]

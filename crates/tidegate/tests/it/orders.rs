@@ -27,7 +27,7 @@ async fn an_order_goes_from_placed_to_paid() {
 #[tokio::test]
 async fn checks_come_in_the_published_order() {
     let mut app = TestApp::start().await;
-    let mut stranger = tidegate::client::Client::new(&app.url, Some("nobody")).unwrap();
+    let mut stranger = tidegate_rehearse::client::Client::new(&app.url, Some("nobody")).unwrap();
     refused(&order(&mut stranger, "0000000000000", 1).await, 404, "not_found");
     let mut terms = app.terms(1, 1).await;
     terms["starts_at"] = json!("2026-05-01T10:30:00Z");

@@ -2,7 +2,7 @@
 
 use hyper::{Method, Request};
 use serde_json::json;
-use tidegate::client::{Answer, Client};
+use tidegate_rehearse::client::{Answer, Client};
 
 use crate::support::{TestApp, refused};
 
@@ -89,7 +89,7 @@ async fn what_is_refused_is_said_on_the_page_it_came_from() {
     let refused = buyer.send(&format!("/sales/{sale}/buy"), "quantity=1&key=b").await;
     assert_eq!(location(&refused), format!("/sales/{sale}?said=limit_reached"));
     let page = text(&buyer.look(location(&refused)).await);
-    assert!(page.contains("more than one person may have") && page.contains("data-view=\"limit\""));
+    assert!(page.contains("exceeds the limit of") && page.contains("data-view=\"limit\""));
     let mut stranger = Visitor { client: Client::new(&app.url, None).unwrap(), cookie: String::new() };
     let sent = stranger.send(&format!("/sales/{sale}/buy"), "quantity=1").await;
     assert_eq!(location(&sent), format!("/sign-in?next=/sales/{sale}"));
@@ -105,7 +105,7 @@ async fn an_order_is_its_buyers_alone() {
     assert_eq!(buyer.look(&order).await.status, 200);
     let foreign = other.look(&order).await;
     assert_eq!(foreign.status, 404);
-    assert!(text(&foreign).contains("There is nothing here"));
+    assert!(text(&foreign).contains("Page not found"));
     other.send(&format!("{order}/cancel"), "").await;
     assert!(
         text(&buyer.look(&order).await).contains("data-view=\"awaiting_payment\""),

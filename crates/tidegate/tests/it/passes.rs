@@ -6,7 +6,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use hyper::Method;
 use serde_json::{Value, json};
-use tidegate::client::{Answer, Client};
+use tidegate_rehearse::client::{Answer, Client};
 
 use crate::support::{TestApp, order, refused};
 

@@ -5,7 +5,8 @@ use std::time::Duration;
 use hyper::Method;
 use serde_json::json;
 use tidegate_core::{Money, OrderId, UserId};
-use tidegate_store::ledger::{Actor, Payment};
+use tidegate_ledger::{Actor, Payment};
+use tidegate_testing::eventually;
 
 use crate::support::{TestApp, bought, pay, refused, state};
 
@@ -44,10 +45,10 @@ async fn a_paid_order_can_be_refunded_by_an_operator_only_and_its_unit_is_sold_a
     }
     bought(&mut buyers[1], &sale, 1).await;
     app.sound(&sale, 0, 1, 0).await;
-    app.app.give_refunds().await.unwrap();
+    app.app.ordering.give_refunds().await.unwrap();
     let shown = app.operator.get(&format!("/v1/admin/orders/{id}")).await.unwrap().json();
     assert_eq!(shown["refunds"][0]["done"], true);
-    assert_eq!(app.app.give_refunds().await.unwrap(), 0, "given back once");
+    assert_eq!(app.app.ordering.give_refunds().await.unwrap(), 0, "given back once");
 }
 
 #[tokio::test]
@@ -56,10 +57,10 @@ async fn a_payment_notice_that_comes_late_ends_in_exactly_one_refund() {
     let sale = app.sale(1, 1).await;
     let mut buyer = app.buyer().await;
     let id = bought(&mut buyer, &sale, 1).await;
-    app.operator.get("/v1/admin/orders").await.unwrap();
+    app.recorded().await;
     app.clock.advance(Duration::from_secs(600));
     refused(&pay(&mut buyer, &id).await, 409, "order_expired");
-    app.app.expire_due().await.unwrap();
+    app.app.ordering.expire_due().await.unwrap();
     let order: OrderId = app.app.parse(&id).unwrap();
     let payment = Payment {
         provider: "sandbox".into(),
@@ -68,9 +69,13 @@ async fn a_payment_notice_that_comes_late_ends_in_exactly_one_refund() {
         amount: Money { amount: 9_900, currency: "CNY".parse().unwrap() },
     };
     for _ in 0..3 {
-        let refusal = app.app.settle(payment.clone(), Actor::Buyer(UserId::from_raw(1))).await.unwrap_err();
+        let refusal =
+            app.app.ordering.settle(payment.clone(), Actor::Buyer(UserId::from_raw(1))).await.unwrap_err();
         assert!(
-            matches!(refusal, tidegate::ops::Refusal::Conflict { code: "order_expired", .. }),
+            matches!(
+                refusal,
+                tidegate_app::Refusal::Conflict { code: tidegate_core::ProblemCode::OrderExpired, .. }
+            ),
             "{refusal:?}"
         );
     }
@@ -97,18 +102,16 @@ async fn pay_against_expiry_is_always_paid_xor_returned() {
             let pay_by: tidegate_core::Moment = placed["pay_by"].as_str().unwrap().parse().unwrap();
             // Arrive from 12 ms before the deadline to 4 ms after it.
             let aim = pay_by - Duration::from_millis(12) + Duration::from_millis(number as u64 % 17);
-            tokio::time::sleep(tidegate::clock::Clock::System.now().until(aim)).await;
+            tokio::time::sleep(tidegate_app::clock::Clock::System.now().until(aim)).await;
             (pay(&mut buyer, &id).await, id, buyer)
         });
     }
     let mut outcomes = races.join_all().await;
-    tokio::time::timeout(Duration::from_secs(20), async {
-        while app.counters(&sale).await["awaiting_payment"] != 0 {
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
+    eventually("everything unpaid expires", async || match &app.counters(&sale).await["awaiting_payment"] {
+        unpaid if *unpaid == 0 => Ok(()),
+        unpaid => Err(unpaid.clone()),
     })
-    .await
-    .expect("everything unpaid expires");
+    .await;
     let mut paid = 0;
     for (answer, id, buyer) in &mut outcomes {
         if answer.status == 200 {

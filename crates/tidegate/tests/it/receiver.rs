@@ -12,6 +12,7 @@ use hyper::{HeaderMap, Request, Response};
 use hyper_util::rt::TokioIo;
 use parking_lot::Mutex;
 use serde_json::Value;
+use tidegate_testing::eventually;
 use tokio::net::TcpListener;
 
 #[derive(Clone, Debug)]
@@ -117,14 +118,11 @@ impl Receiver {
 
     /// Waits until so many were taken.
     pub(crate) async fn wait_for(&self, count: usize) -> Vec<Got> {
-        let enough = async {
-            while self.taken().len() < count {
-                tokio::time::sleep(Duration::from_millis(10)).await;
-            }
-        };
-        let waited = tokio::time::timeout(Duration::from_secs(30), enough).await;
-        assert!(waited.is_ok(), "{} of {count} arrived", self.taken().len());
-        self.taken()
+        eventually(&format!("{count} requests are taken"), async || {
+            let taken = self.taken();
+            if taken.len() >= count { Ok(taken) } else { Err(taken.len()) }
+        })
+        .await
     }
 }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use hyper::Method;
 use serde_json::json;
-use tidegate::client::Client;
+use tidegate_rehearse::client::Client;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
 use tokio::sync::mpsc;
@@ -16,7 +16,8 @@ async fn watch(url: String, token: String, order: String, told: mpsc::UnboundedS
     let stream = TcpStream::connect(url.strip_prefix("http://").unwrap()).await.unwrap();
     let mut stream = BufReader::new(stream);
     let request = format!(
-        "GET /v1/orders/{order}/stream HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {token}\r\nconnection: close\r\n\r\n"
+        "GET /v1/orders/{order}/stream HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {token}\r\n\
+         connection: close\r\n\r\n"
     );
     stream.write_all(request.as_bytes()).await.unwrap();
     let mut line = String::new();

@@ -9,16 +9,17 @@ use std::time::Duration;
 use hyper::Method;
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use tidegate::client::{Answer, Client};
-use tidegate::clock::Clock;
 use tidegate::cluster;
 use tidegate::config::{Config, Sources, load};
 use tidegate::embedded::{self, Opened};
-use tidegate::ops::App;
-use tidegate::{http, workers};
+use tidegate::workers;
+use tidegate_admission::embedded::journal::disk::{Disk, RealDisk};
+use tidegate_app::App;
+use tidegate_app::clock::Clock;
 use tidegate_core::Moment;
-use tidegate_servers::{Postgres, Redis};
-use tidegate_store::intake::journal::disk::{Disk, RealDisk};
+use tidegate_rehearse::client::{Answer, Client};
+use tidegate_testing::eventually;
+use tidegate_testing::servers::{Postgres, Redis};
 use tokio::net::TcpListener;
 
 pub(crate) const ADMIN_KEY: &str = "an-admin-key-for-tests";
@@ -34,7 +35,7 @@ pub(crate) struct TestApp {
     settings: BTreeMap<String, String>,
 }
 
-/// With TIDEGATE_TEST_ON=cluster the same stories are told by a node on Redis and PostgreSQL.
+/// Whether the server under test is a node on Redis and PostgreSQL.
 fn wants_cluster() -> bool {
     std::env::var("TIDEGATE_TEST_ON").is_ok_and(|on| on == "cluster")
 }
@@ -110,8 +111,8 @@ impl Builder {
         }
         let listener = TcpListener::bind(config.listen).await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
-        let doors = http::doors(app.clone(), &config);
-        tokio::spawn(http::serve(listener, doors, app.clone(), config.http.clone()));
+        let routes = tidegate::site::hot_routes(app.clone(), &config);
+        tokio::spawn(tidegate::listener::serve(listener, routes, app.clone(), config.http.clone()));
         let operator = Client::new(&url, Some(ADMIN_KEY)).unwrap();
         TestApp { app, url, clock, operator, opened, directory, settings }
     }
@@ -205,13 +206,11 @@ impl TestApp {
 
     /// Sends everything that is due now, and waits until it has come back.
     pub(crate) async fn deliver(&mut self) {
-        self.operator.expect(200, Method::GET, "/v1/admin/plays", None).await.unwrap();
-        let quiet = async {
-            while self.app.dispatch().await.unwrap() || self.app.are_deliveries_out() {
-                tokio::time::sleep(Duration::from_millis(5)).await;
-            }
-        };
-        tokio::time::timeout(Duration::from_secs(20), quiet).await.expect("deliveries come back");
+        self.recorded().await;
+        eventually("deliveries come back", async || {
+            !self.app.deliveries.dispatch().await.unwrap() && !self.app.deliveries.any_on_their_way()
+        })
+        .await;
     }
 
     /// The ledger's file, to do what the program would not.
@@ -233,12 +232,13 @@ impl TestApp {
         let weak = Arc::downgrade(&app);
         drop((app, opened));
         // The last requests may still hold it for a moment.
-        for _ in 0..100 {
-            if weak.strong_count() == 0 {
-                break;
-            }
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
+        // A node's task that listens for changes of other nodes ends with its process only.
+        let listening = usize::from(wants_cluster());
+        eventually("nothing holds the stopped server", async || match weak.strong_count() {
+            holders if holders <= listening => Ok(()),
+            holders => Err(holders),
+        })
+        .await;
         Builder { settings, ..Builder::default() }.start_in(directory, clock).await
     }
 
@@ -258,9 +258,18 @@ impl TestApp {
         self.operator.expect(200, Method::GET, &path, None).await.unwrap()["counters"].clone()
     }
 
+    /// Waits until every acknowledged claim is recorded: the metric that counts the others says zero.
+    pub(crate) async fn recorded(&mut self) {
+        eventually("every acknowledged claim is recorded", async || {
+            let metrics = self.operator.get("/metrics").await.unwrap();
+            tidegate_testing::metrics::is_recorded(&String::from_utf8_lossy(&metrics.body))
+        })
+        .await;
+    }
+
     /// Waits for the recorder, then checks that the audit is content and stock is where it should be.
     pub(crate) async fn sound(&mut self, sale: &str, available: u32, awaiting: u32, paid: u32) {
-        self.operator.expect(200, Method::GET, "/v1/admin/orders", None).await.unwrap();
+        self.recorded().await;
         let audit = self.operator.get(&format!("/v1/admin/sales/{sale}/audit")).await.unwrap().json();
         assert_eq!((&audit["ok"], &audit["drift"]["units"]), (&json!(true), &json!(0)), "{audit}");
         let counters = self.counters(sale).await;

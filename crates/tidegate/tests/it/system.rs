@@ -13,34 +13,6 @@ async fn it_is_alive_and_ready() {
 }
 
 #[tokio::test]
-async fn metrics_tell_orders_stock_queue_and_commits() {
-    let mut app = TestApp::start().await;
-    let sale = app.sale(2, 1).await;
-    let mut buyers = app.buyers(3).await;
-    for buyer in &mut buyers {
-        order(buyer, &sale, 1).await;
-    }
-    app.sound(&sale, 0, 2, 0).await;
-    let metrics = app.operator.get("/metrics").await.unwrap();
-    let metrics = String::from_utf8(metrics.body.to_vec()).unwrap();
-    for line in [
-        "tidegate_orders_total{outcome=\"accepted\"} 2",
-        "tidegate_orders_total{outcome=\"sold_out\"} 1",
-        &format!("tidegate_stock_left{{sale=\"{sale}\"}} 0"),
-        "tidegate_unrecorded_claims 0",
-        "tidegate_journal_sync_seconds_count 2",
-        "route=\"/v1/sales/{id}/orders\",method=\"POST\",status=\"201\"} 2",
-    ] {
-        assert!(metrics.contains(line), "{line} is not in\n{metrics}");
-    }
-    assert!(metrics.contains("tidegate_ledger_commit_seconds_bucket"));
-    let made_up = hyper::Method::from_bytes(b"MADEUP").unwrap();
-    app.operator.send(made_up, "/v1/sales", None, None).await.unwrap();
-    let metrics = app.operator.get("/metrics").await.unwrap();
-    assert!(!String::from_utf8_lossy(&metrics.body).contains("MADEUP"), "clients do not make up series");
-}
-
-#[tokio::test]
 async fn the_api_document_describes_every_call_of_the_contract() {
     let mut app = TestApp::start().await;
     let api = app.operator.get("/openapi.json").await.unwrap().json();
@@ -114,24 +86,58 @@ async fn the_docs_work_offline() {
     assert_eq!(app.operator.get("/docs/swagger-ui-bundle.js").await.unwrap().status, 200);
 }
 
-#[tokio::test]
-async fn secrets_are_not_in_the_ledger() {
-    let mut app = TestApp::start().await;
-    let sale = app.sale(2, 1).await;
-    let minted = app.operator.post("/v1/admin/tokens", &json!({"count": 1})).await.unwrap().json();
-    let token = minted["tokens"][0].as_str().unwrap().to_owned();
-    let mut buyer = tidegate::client::Client::new(&app.url, Some(&token)).unwrap();
-    bought(&mut buyer, &sale, 1).await;
-    app.sound(&sale, 1, 1, 0).await;
-    let key = json!({"name": "deploy", "role": "viewer"});
-    let key = app.operator.post("/v1/admin/keys", &key).await.unwrap().json()["key"].clone();
-    let console = app.app.sign_in_with_key(crate::support::ADMIN_KEY, None).await.unwrap().token;
-    let data = app.data_dir();
-    for file in ["ledger.db", "ledger.db-wal"] {
-        let bytes = std::fs::read(data.join(file)).unwrap();
-        let holds = |secret: &str| bytes.windows(secret.len()).any(|window| window == secret.as_bytes());
-        for secret in [&token, crate::support::ADMIN_KEY, key.as_str().unwrap(), &console] {
-            assert!(!holds(secret), "{file}");
+/// They look at the journal's metrics and at SQLite's file.
+mod embedded_only {
+    use super::*;
+
+    #[tokio::test]
+    async fn metrics_tell_orders_stock_queue_and_commits() {
+        let mut app = TestApp::start().await;
+        let sale = app.sale(2, 1).await;
+        let mut buyers = app.buyers(3).await;
+        for buyer in &mut buyers {
+            order(buyer, &sale, 1).await;
+        }
+        app.sound(&sale, 0, 2, 0).await;
+        let metrics = app.operator.get("/metrics").await.unwrap();
+        let metrics = String::from_utf8(metrics.body.to_vec()).unwrap();
+        for line in [
+            "tidegate_orders_total{outcome=\"accepted\"} 2",
+            "tidegate_orders_total{outcome=\"sold_out\"} 1",
+            &format!("tidegate_stock_left{{sale=\"{sale}\"}} 0"),
+            "tidegate_unrecorded_claims 0",
+            "tidegate_journal_sync_seconds_count 2",
+            "route=\"/v1/sales/{id}/orders\",method=\"POST\",status=\"201\"} 2",
+        ] {
+            assert!(metrics.contains(line), "{line} is not in\n{metrics}");
+        }
+        assert!(metrics.contains("tidegate_ledger_commit_seconds_bucket"));
+        let made_up = hyper::Method::from_bytes(b"MADEUP").unwrap();
+        app.operator.send(made_up, "/v1/sales", None, None).await.unwrap();
+        let metrics = app.operator.get("/metrics").await.unwrap();
+        assert!(!String::from_utf8_lossy(&metrics.body).contains("MADEUP"), "clients do not make up series");
+    }
+
+    #[tokio::test]
+    async fn secrets_are_not_in_the_ledger() {
+        let mut app = TestApp::start().await;
+        let sale = app.sale(2, 1).await;
+        let minted = app.operator.post("/v1/admin/tokens", &json!({"count": 1})).await.unwrap().json();
+        let token = minted["tokens"][0].as_str().unwrap().to_owned();
+        let mut buyer = tidegate_rehearse::client::Client::new(&app.url, Some(&token)).unwrap();
+        bought(&mut buyer, &sale, 1).await;
+        app.sound(&sale, 1, 1, 0).await;
+        let key = json!({"name": "deploy", "role": "viewer"});
+        let key = app.operator.post("/v1/admin/keys", &key).await.unwrap().json()["key"].clone();
+        let console =
+            app.app.operators.sign_in_with_key(crate::support::ADMIN_KEY, None).await.unwrap().token;
+        let data = app.data_dir();
+        for file in ["ledger.db", "ledger.db-wal"] {
+            let bytes = std::fs::read(data.join(file)).unwrap();
+            let holds = |secret: &str| bytes.windows(secret.len()).any(|window| window == secret.as_bytes());
+            for secret in [&token, crate::support::ADMIN_KEY, key.as_str().unwrap(), &console] {
+                assert!(!holds(secret), "{file}");
+            }
         }
     }
 }

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use hyper::Method;
 use serde_json::{Value, json};
-use tidegate::chance::{digest, token};
-use tidegate::client::Client;
+use tidegate_app::digest::{digest, token};
+use tidegate_rehearse::client::Client;
 
 use crate::support::{TestApp, order, refused};
 
@@ -30,7 +30,7 @@ async fn place(buyer: &mut Client, sale: &str) -> Value {
 async fn pass_time(app: &TestApp, seconds: u64) {
     for _ in 0..seconds {
         app.clock.advance(Duration::from_secs(1));
-        app.app.admit_all().await.unwrap();
+        app.app.waiting_rooms.admit_all().await.unwrap();
     }
 }
 
@@ -49,7 +49,7 @@ async fn early_ones_are_shuffled_by_a_seed_that_was_committed_to() {
     let before = app.operator.get(&format!("/v1/sales/{sale}")).await.unwrap().json();
     assert_eq!(before.get("queue_seed"), None, "nobody knows it before the start");
     app.clock.advance(Duration::from_secs(60));
-    app.app.admit_all().await.unwrap();
+    app.app.waiting_rooms.admit_all().await.unwrap();
     let after = app.operator.get(&format!("/v1/sales/{sale}")).await.unwrap().json();
     let seed = after["queue_seed"].as_str().unwrap();
     let seed: Vec<u8> =
@@ -72,14 +72,14 @@ async fn admission_keeps_its_rate_and_hands_out_the_pass() {
     let sale = room(&mut app, 100).await;
     let mut buyers = app.buyers(6).await;
     app.clock.advance(Duration::from_secs(60));
-    app.app.admit_all().await.unwrap();
+    app.app.waiting_rooms.admit_all().await.unwrap();
     for buyer in &mut buyers {
         join(buyer, &sale).await;
     }
     refused(&order(&mut buyers[0], &sale, 1).await, 403, "pass_required");
     let direct = buyers[0].post(&format!("/v1/sales/{sale}/passes"), &json!({})).await.unwrap();
     refused(&direct, 403, "queue_required");
-    app.app.admit_all().await.unwrap();
+    app.app.waiting_rooms.admit_all().await.unwrap();
     pass_time(&app, 1).await;
     let mut states = Vec::new();
     for buyer in &mut buyers {
@@ -112,7 +112,7 @@ async fn two_browsers_of_one_account_hold_one_place_and_whoever_leaves_is_skippe
     place(&mut first, &sale).await;
     place(&mut last, &sale).await;
     app.clock.advance(Duration::from_secs(6));
-    app.app.admit_all().await.unwrap();
+    app.app.waiting_rooms.admit_all().await.unwrap();
     pass_time(&app, 1).await;
     assert_eq!(place(&mut again, &sale).await["state"], "admitted");
     assert_eq!(place(&mut last, &sale).await["state"], "admitted", "the abandoned place cost nobody a turn");
@@ -126,12 +126,12 @@ async fn a_pass_that_was_not_used_in_time_costs_the_place() {
     let mut buyer = app.buyer().await;
     app.clock.advance(Duration::from_secs(60));
     join(&mut buyer, &sale).await;
-    app.app.admit_all().await.unwrap();
+    app.app.waiting_rooms.admit_all().await.unwrap();
     pass_time(&app, 1).await;
     assert_eq!(place(&mut buyer, &sale).await["state"], "admitted");
     app.clock.advance(Duration::from_secs(120));
     refused(&buyer.get(&format!("/v1/sales/{sale}/queue")).await.unwrap(), 403, "place_expired");
-    app.app.admit_all().await.unwrap();
+    app.app.waiting_rooms.admit_all().await.unwrap();
     refused(&buyer.get(&format!("/v1/sales/{sale}/queue")).await.unwrap(), 404, "not_found");
     let again = join(&mut buyer, &sale).await;
     assert_eq!((&again["state"], &again["position"]), (&json!("waiting"), &json!(1)));
@@ -143,13 +143,13 @@ async fn those_without_hope_are_told() {
     let sale = room(&mut app, 1).await;
     let mut buyers = app.buyers(3).await;
     app.clock.advance(Duration::from_secs(60));
-    app.app.admit_all().await.unwrap();
+    app.app.waiting_rooms.admit_all().await.unwrap();
     for buyer in &mut buyers {
         join(buyer, &sale).await;
     }
     let second = place(&mut buyers[1], &sale).await;
     assert_eq!((&second["chance"], &second["state"]), (&json!(0.5), &json!("waiting")));
-    app.app.admit_all().await.unwrap();
+    app.app.waiting_rooms.admit_all().await.unwrap();
     pass_time(&app, 1).await;
     let pass = place(&mut buyers[0], &sale).await["pass"].clone();
     let path = format!("/v1/sales/{sale}/orders");
@@ -176,8 +176,8 @@ async fn a_challenge_stands_before_the_room_where_the_sale_asks_for_one() {
 
 #[tokio::test]
 async fn a_restart_forgets_nobody() {
-    use tidegate::clock::Clock;
-    use tidegate::rehearse::server::Server;
+    use tidegate_app::clock::Clock;
+    use tidegate_rehearse::server::Server;
 
     use crate::support::{ADMIN_KEY, program};
     let directory = tempfile::tempdir().unwrap();
@@ -218,11 +218,11 @@ async fn a_changed_rate_of_admission_holds_at_once_and_is_written_down() {
     let sale = room(&mut app, 100).await;
     let mut buyers = app.buyers(6).await;
     app.clock.advance(Duration::from_secs(60));
-    app.app.admit_all().await.unwrap();
+    app.app.waiting_rooms.admit_all().await.unwrap();
     for buyer in &mut buyers {
         join(buyer, &sale).await;
     }
-    app.app.admit_all().await.unwrap();
+    app.app.waiting_rooms.admit_all().await.unwrap();
     let path = format!("/v1/admin/sales/{sale}/admission");
     let changed = json!({"admit_per_s": 5});
     let changed = app.operator.expect(200, Method::POST, &path, Some(&changed)).await.unwrap();

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use hyper::Method;
 use serde_json::{Value, json};
+use tidegate_testing::{eventually, eventually_within};
 
 use crate::receiver::{Got, Receiver, Reply};
 use crate::support::{Builder, TestApp, bought, cancel, pay, refused};
@@ -37,7 +38,7 @@ async fn events_arrive_signed_in_one_envelope_and_only_those_asked_for() {
     let sale = app.sale(10, 10).await;
     let mut buyer = app.buyer().await;
     let before = bought(&mut buyer, &sale, 1).await;
-    app.operator.expect(200, Method::GET, "/v1/admin/orders", None).await.unwrap();
+    app.recorded().await;
     let (_, secret) = hook(&mut app, &receiver.url(), &json!(["order.*"])).await;
     let order = bought(&mut buyer, &sale, 2).await;
     assert_eq!(pay(&mut buyer, &order).await.status, 200);
@@ -80,15 +81,14 @@ async fn a_receiver_that_fails_for_a_while_gets_everything_in_order_per_order() 
             orders.push((order, "order.cancelled"));
         }
     }
-    let arrived = async {
-        while !orders.iter().all(|(order, last)| story(&receiver.taken(), order) == ["order.created", *last])
-        {
-            tokio::time::sleep(Duration::from_millis(50)).await;
-        }
-    };
-    let waited = tokio::time::timeout(Duration::from_secs(90), arrived).await;
-    let stories: Vec<_> = orders.iter().map(|(order, _)| story(&receiver.taken(), order)).collect();
-    assert!(waited.is_ok(), "{stories:?}");
+    eventually_within(Duration::from_secs(90), "every order's events arrive in order", async || {
+        let taken = receiver.taken();
+        let stories: Vec<_> = orders.iter().map(|(order, _)| story(&taken, order)).collect();
+        let complete =
+            orders.iter().zip(&stories).all(|((_, last), story)| *story == ["order.created", *last]);
+        if complete { Ok(()) } else { Err(stories) }
+    })
+    .await;
     assert!(receiver.taken().iter().all(|got| got.verifies(&secret)));
     // Tried again with the same id, so that the receiver can tell.
     let ids = |id: &str| receiver.all().iter().filter(|(got, _)| got.headers["webhook-id"] == id).count();
@@ -114,19 +114,14 @@ async fn one_that_hangs_and_one_that_redirects_keep_nobody_else_waiting() {
         bought(&mut buyer, &sale, 1).await;
     }
     works.wait_for(12).await;
-    let errors = async {
-        loop {
-            let failed = app.operator.get("/v1/admin/deliveries?state=failed&limit=1000").await.unwrap().body;
-            let failed = String::from_utf8_lossy(&failed).into_owned();
-            if failed.contains("no answer within 0.5 s") && failed.contains("redirects are not followed") {
-                break;
-            }
-            tokio::time::sleep(Duration::from_millis(50)).await;
-        }
-    };
-    tokio::time::timeout(Duration::from_secs(20), errors)
-        .await
-        .expect("both failures are shown with their reason");
+    eventually("both failures are shown with their reason", async || {
+        let failed = app.operator.get("/v1/admin/deliveries?state=failed&limit=1000").await.unwrap().body;
+        let failed = String::from_utf8_lossy(&failed).into_owned();
+        let shown =
+            failed.contains("no answer within 0.5 s") && failed.contains("redirects are not followed");
+        if shown { Ok(()) } else { Err(failed) }
+    })
+    .await;
     assert_eq!(trap.all().len(), 0, "nobody was sent on");
     assert!(!redirects.all().is_empty() && !hangs.all().is_empty());
 }
@@ -138,16 +133,14 @@ async fn a_receiver_that_is_gone_is_disabled_and_can_be_enabled_and_replayed() {
     let (id, _) = hook(&mut app, &receiver.url(), &json!(["sale.*", "order.created"])).await;
     let sale = app.sale(10, 10).await;
     let path = format!("/v1/admin/webhooks/{id}");
-    let disabled = async {
-        while app.operator.get(&path).await.unwrap().json()["state"] != "disabled" {
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
-    };
-    tokio::time::timeout(Duration::from_secs(10), disabled).await.expect("410 disables");
-    assert!(app.operator.get(&path).await.unwrap().json()["reason"].as_str().unwrap().contains("410"));
+    let disabled = eventually("410 disables", async || {
+        let hook = app.operator.get(&path).await.unwrap().json();
+        if hook["state"] == "disabled" { Ok(hook) } else { Err(hook) }
+    });
+    assert!(disabled.await["reason"].as_str().unwrap().contains("410"));
     let mut buyer = app.buyer().await;
     let order = bought(&mut buyer, &sale, 1).await;
-    app.operator.expect(200, Method::GET, "/v1/admin/orders", None).await.unwrap();
+    app.recorded().await;
     let replay = format!("{path}/replay");
     refused(&app.operator.post(&replay, &json!({"after": "0"})).await.unwrap(), 409, "disabled");
     app.operator.expect(200, Method::POST, &format!("{path}/enable"), None).await.unwrap();
@@ -157,14 +150,12 @@ async fn a_receiver_that_is_gone_is_disabled_and_can_be_enabled_and_replayed() {
         "validation_failed",
     );
     // The order may not be fanned out yet: what is not is sent anyway.
-    app.operator.expect(200, Method::POST, &replay, Some(&json!({"after": "0"}))).await.unwrap();
-    let all = async {
-        while story(&receiver.taken(), &order).is_empty() || story(&receiver.taken(), &sale).len() < 2 {
-            app.operator.expect(200, Method::POST, &replay, Some(&json!({"after": "0"}))).await.unwrap();
-            tokio::time::sleep(Duration::from_millis(100)).await;
-        }
-    };
-    tokio::time::timeout(Duration::from_secs(10), all).await.expect("everything is sent again");
+    eventually("everything is sent again", async || {
+        app.operator.expect(200, Method::POST, &replay, Some(&json!({"after": "0"}))).await.unwrap();
+        let sent = (story(&receiver.taken(), &order), story(&receiver.taken(), &sale));
+        if !sent.0.is_empty() && sent.1.len() >= 2 { Ok(()) } else { Err(sent) }
+    })
+    .await;
     assert_eq!(app.operator.send(Method::DELETE, &path, None, None).await.unwrap().status, 204);
     assert_eq!(app.operator.send(Method::DELETE, &path, None, None).await.unwrap().status, 404);
 }

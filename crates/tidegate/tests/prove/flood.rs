@@ -7,9 +7,9 @@ use std::time::Duration;
 use hdrhistogram::Histogram;
 use hyper::Method;
 use serde_json::json;
-use tidegate::client::Client;
-use tidegate::clock::Clock;
-use tidegate::rehearse::server::Server;
+use tidegate_app::clock::Clock;
+use tidegate_rehearse::client::Client;
+use tidegate_rehearse::server::Server;
 use tokio::time::Instant;
 
 use crate::support::{ADMIN_KEY, program};
@@ -38,7 +38,8 @@ async fn set_up(operator: &mut Client) -> (String, Arc<Vec<String>>) {
     (sale, Arc::new(tokens.collect()))
 }
 
-/// Runs `act` at a pace, from `connections` connections, for one phase; gives what became of each, by its planned moment.
+/// Runs `act` at a pace, from `connections` connections, for one phase; gives what became of each, by its planned
+/// moment.
 async fn paced<F>(connections: u64, per_s: u64, act: impl Fn(u64, Instant) -> F + Clone + Send + 'static)
 where
     F: Future<Output = ()> + Send + 'static,
@@ -130,7 +131,8 @@ async fn under_ten_times_the_load_orders_go_on_refusals_are_quick_and_memory_is_
     let (after, _) = server.memory_kib().unwrap();
     let p99 = Duration::from_micros(latency.value_at_quantile(0.99));
     println!(
-        "{quiet} orders without and {flooded} with a flood of {} refusals; p99 of the refusals {p99:?}; {} MiB before, {} MiB after",
+        "{quiet} orders without and {flooded} with a flood of {} refusals; p99 of the refusals {p99:?}; \
+         {} MiB before, {} MiB after",
         latency.len(),
         before >> 10,
         after >> 10

@@ -2,8 +2,10 @@
 
 #![expect(clippy::unwrap_used, reason = "a test says what it expects by failing")]
 
-#[path = "../it/crash.rs"]
+#[path = "../it/embedded_only/crash.rs"]
 mod crash;
+#[path = "../it/embedded_only/fast_path_fuzz.rs"]
+mod fast_path_fuzz;
 mod flood;
 mod million;
 #[path = "../it/support.rs"]
@@ -14,4 +16,9 @@ mod visitors;
 #[tokio::test(flavor = "multi_thread")]
 async fn three_hundred_kills_lose_nothing_and_sell_nothing_twice() {
     crash::kill_again_and_again(300).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_fast_path_answers_what_hyper_answers_for_long() {
+    fast_path_fuzz::compare(1_000..21_000).await;
 }

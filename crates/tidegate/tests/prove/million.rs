@@ -5,13 +5,13 @@ use std::time::{Duration, Instant};
 
 use hyper::Method;
 use serde_json::json;
-use tidegate::chance;
-use tidegate::client::Client;
-use tidegate::clock::Clock;
-use tidegate::rehearse::server::Server;
+use tidegate_app::clock::Clock;
+use tidegate_app::digest;
 use tidegate_core::{Claim, ClaimId, Granted, Money, UserId};
-use tidegate_store::ledger::sql::{SqlLedger, SqliteOptions, Unobserved, path_in};
-use tidegate_store::ledger::{Page, Records};
+use tidegate_ledger::{NoObserver, SqlLedger, SqliteOptions, path_in};
+use tidegate_ledger::{Page, Records};
+use tidegate_rehearse::client::Client;
+use tidegate_rehearse::server::Server;
 
 use crate::support::{ADMIN_KEY, program};
 
@@ -36,12 +36,12 @@ async fn publish(operator: &mut Client) -> String {
 
 /// Records a million orders of a million buyers, as the recorder would.
 async fn record(ledger: &SqlLedger) {
-    let campaign = ledger.published("sale", Page::ALL).await.unwrap().remove(0).0;
+    let campaign = ledger.campaigns.published("sale", Page::ALL).await.unwrap().remove(0).0;
     let now = Clock::System.now();
     let base = ledger.highest_id().await.unwrap();
     for batch in 0..ORDERS / BATCH {
         let claims = (batch * BATCH..(batch + 1) * BATCH).map(|number| {
-            let buyer = chance::short_digest(&[&number.to_le_bytes()]);
+            let buyer = digest::short_digest(&[&number.to_le_bytes()]);
             Arc::new(Claim {
                 id: ClaimId::from_raw(base + 1 + u64::from(number)),
                 user: UserId::from_raw(u64::from_le_bytes(buyer[..8].try_into().unwrap()) >> 1),
@@ -68,7 +68,7 @@ async fn a_restart_with_a_million_orders_is_ready_within_five_seconds_and_300_mb
     let sale = publish(&mut Client::new(server.url(), Some(ADMIN_KEY)).unwrap()).await;
     assert!(server.stop().await.unwrap());
     let options = SqliteOptions { path: path_in(directory.path()), readers: 1, cache_mb: 256, max_mb: None };
-    let ledger = SqlLedger::open(&options, Box::new(Unobserved)).unwrap();
+    let ledger = SqlLedger::open(&options, Box::new(NoObserver)).unwrap();
     let started = Instant::now();
     record(&ledger).await;
     println!("recording: {:.0} orders/s", f64::from(ORDERS) / started.elapsed().as_secs_f64());

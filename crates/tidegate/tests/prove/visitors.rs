@@ -1,5 +1,5 @@
-//! A cold home page under load: a thousand new visitors a second, each with a connection of their own and nothing in their
-//! cache, on the embedded default with the demo's campaigns. Nobody may be turned away.
+//! A cold home page under load: a thousand new visitors a second, each with a connection of their own and nothing in
+//! their cache, on the embedded default with the demo's campaigns. Nobody may be turned away.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use hdrhistogram::Histogram;
 use parking_lot::Mutex;
-use tidegate::client::Client;
-use tidegate::rehearse::server::Server;
+use tidegate_rehearse::client::Client;
+use tidegate_rehearse::server::Server;
 use tokio::time::Instant;
 
 use crate::support::{ADMIN_KEY, program};

@@ -15,7 +15,8 @@ fn plain(text: &str) -> String {
 const WIDEST: &str = "const [width] = arguments;
     if (document.documentElement.scrollWidth <= width) return null;
     const right = (e) => e.getBoundingClientRect().right + scrollX;
-    const widest = [...document.body.querySelectorAll('*')].reduce((a, b) => (right(b) > right(a) ? b : a), document.body);
+    const wider = (a, b) => (right(b) > right(a) ? b : a);
+    const widest = [...document.body.querySelectorAll('*')].reduce(wider, document.body);
     const name = widest.tagName.toLowerCase() + (widest.id && '#' + widest.id)
         + [...widest.classList].map((c) => '.' + c).join('');
     return `${name} ends at ${Math.round(right(widest))} px: ${widest.outerHTML.slice(0, 200)}`;";
@@ -41,8 +42,9 @@ impl Browser {
         self.until(&format!("waiting for \"{text}\" to go"), look).await
     }
 
-    /// What failed since this was last asked: scripts, what they wrote to the console as errors, files that are missing,
-    /// and whatever the page's policy forbade. Not the API's answers: a refusal is an outcome, and the page's to show.
+    /// What failed since this was last asked: scripts, what they wrote to the console as errors, files that are
+    /// missing, and whatever the page's policy forbade. Not the API's answers: a refusal is an outcome, and the page's
+    /// to show.
     pub(crate) async fn errors(&self) -> anyhow::Result<Vec<String>> {
         let severe = |entry: &Value| entry["level"] == "SEVERE" && !is_answer(entry);
         let log = self.log().await?;

@@ -1,11 +1,12 @@
-//! Whoever guesses gets nowhere, and keeps nobody else from getting in; a session alone changes nothing that is its owner's.
+//! Whoever guesses gets nowhere, and keeps nobody else from getting in; a session alone changes nothing that is its
+//! owner's.
 
 use std::time::Duration;
 
 use hyper::Method;
 use serde_json::{Value, json};
-use tidegate::client::{Answer, Client};
-use tidegate::ops::operators::SignIn;
+use tidegate_app::operators::SignIn;
+use tidegate_rehearse::client::{Answer, Client};
 
 use super::{PASSWORD, log, login, make, operator, patch, shown, sign_in};
 use crate::support::{TestApp, refused};
@@ -47,7 +48,10 @@ async fn guessing_is_slowed_whether_there_is_somebody_of_that_name_or_not() {
         place: "198.51.100.7".into(),
         before: None,
     };
-    assert!(app.app.sign_in_operator(elsewhere).await.is_ok(), "nobody is kept out by who guesses elsewhere");
+    assert!(
+        app.app.operators.sign_in(elsewhere).await.is_ok(),
+        "nobody is kept out by who guesses elsewhere"
+    );
 }
 
 #[tokio::test]

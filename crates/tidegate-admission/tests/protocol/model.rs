@@ -1,0 +1,143 @@
+//! The model: every action that is possible in a state, and the properties that hold in every state.
+
+use std::collections::BTreeMap;
+
+use stateright::{Model, Property};
+
+use crate::state::{NODES, Order, Protocol, SHARDS, State, USERS};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Action {
+    Claim { node: usize, user: usize },
+    Record { shard: usize, at: usize },
+    Delete { shard: usize, at: usize },
+    Cancel { order: Order },
+    Follow { shard: usize },
+    Leave { from: usize },
+    Arrive { from: usize },
+    Acknowledge { from: usize },
+    Replicate { shard: usize },
+    Forget { shard: usize },
+    FailOver { shard: usize },
+    RaiseEpoch,
+    Install { shard: usize },
+}
+
+impl Model for Protocol {
+    type State = State;
+    type Action = Action;
+
+    fn init_states(&self) -> Vec<State> {
+        let mut state = State {
+            epoch: 1,
+            orders: BTreeMap::new(),
+            units: [0; USERS],
+            log: [vec![], vec![]],
+            gate: [None, None],
+            replica: [None, None],
+            seeds: [None, None],
+            seen: [[(0, 0); SHARDS]; NODES],
+            tries: [0; USERS],
+            left: *self,
+            lost: [false; SHARDS],
+        };
+        for shard in 0..SHARDS {
+            state.gate[shard] = Some(state.seed(shard));
+            state.replica[shard].clone_from(&state.gate[shard]);
+        }
+        vec![state]
+    }
+
+    fn actions(&self, state: &State, actions: &mut Vec<Action>) {
+        for user in 0..USERS {
+            actions.extend((0..NODES).map(|node| Action::Claim { node, user }));
+        }
+        for (shard, server) in state.gate.iter().enumerate() {
+            let entries = server.as_ref().map_or(0, |server| server.stream.len());
+            for at in 0..entries {
+                actions.extend([Action::Record { shard, at }, Action::Delete { shard, at }]);
+            }
+            actions.extend([
+                Action::Follow { shard },
+                Action::Leave { from: shard },
+                Action::Arrive { from: shard },
+                Action::Acknowledge { from: shard },
+                Action::Replicate { shard },
+                Action::Forget { shard },
+                Action::FailOver { shard },
+                Action::Install { shard },
+            ]);
+        }
+        actions.extend(state.orders.keys().map(|order| Action::Cancel { order: *order }));
+        actions.push(Action::RaiseEpoch);
+    }
+
+    fn next_state(&self, before: &State, action: Action) -> Option<State> {
+        let mut state = before.clone();
+        match action {
+            Action::Claim { node, user } => state.claim(node, user)?,
+            Action::Record { shard, at } => state.record(*before.gate[shard].as_ref()?.stream.get(at)?),
+            Action::Delete { shard, at } => state.delete(shard, at)?,
+            Action::Cancel { order } => state.cancel(order)?,
+            Action::Follow { shard } => state.follow(shard)?,
+            Action::Leave { from } => state.leave(from)?,
+            Action::Arrive { from } => state.arrive(from)?,
+            Action::Acknowledge { from } => state.acknowledge(from)?,
+            Action::Replicate { shard } => {
+                state.left.copies = state.left.copies.checked_sub(1)?;
+                state.replica[shard].clone_from(&state.gate[shard]);
+            }
+            Action::Forget { shard } => {
+                state.left.faults = state.left.faults.checked_sub(1)?;
+                state.gate[shard] = None;
+                state.replica[shard] = None;
+            }
+            Action::FailOver { shard } => {
+                state.left.faults = state.left.faults.checked_sub(1)?;
+                state.lost[shard] |= state.gate[shard] != state.replica[shard];
+                state.gate[shard].clone_from(&state.replica[shard]);
+            }
+            Action::RaiseEpoch => state.raise_epoch()?,
+            Action::Install { shard } => {
+                let mut seed = state.seeds[shard].take()?;
+                // The stream is not the seed's: what waits there is rejected by its epoch.
+                seed.stream = state.gate[shard].as_ref().map(|old| old.stream.clone()).unwrap_or_default();
+                state.gate[shard] = Some(seed);
+                state.replica[shard].clone_from(&state.gate[shard]);
+                state.lost[shard] = false;
+            }
+        }
+        (state != *before).then_some(state)
+    }
+
+    fn properties(&self) -> Vec<Property<Self>> {
+        vec![
+            Property::always(
+                "a slot has one active order, and nobody more than the limit",
+                |_, state: &State| state.is_sound(),
+            ),
+            Property::always("once quiet, every slot is held or free", |world: &Protocol, state: &State| {
+                // A unit that had moved to a shard which then forgot it is found by the reseed that the loss calls for.
+                let moved = state.lost.contains(&true) && state.left.transfers < world.transfers;
+                !state.is_quiet() || moved || state.is_whole()
+            }),
+            Property::always(
+                "once quiet, no slot is both or free twice, unless writes were lost unnoticed",
+                |_, state: &State| !state.is_quiet() || state.lost.contains(&true) || state.is_apart(),
+            ),
+            Property::always(
+                "once quiet, every claim has met its fate, unless a server forgot it",
+                |world: &Protocol, state: &State| {
+                    let tried: u8 = state.tries.iter().sum();
+                    !state.is_quiet()
+                        || state.left.faults < world.faults
+                        || state.orders.len() == usize::from(tried)
+                },
+            ),
+            Property::sometimes("everything can be sold", |_, state: &State| state.held().count_ones() == 2),
+            Property::sometimes("a reseed can end with orders", |world: &Protocol, state: &State| {
+                state.left.reseeds < world.reseeds && state.is_quiet() && !state.orders.is_empty()
+            }),
+        ]
+    }
+}

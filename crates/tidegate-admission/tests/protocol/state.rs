@@ -1,0 +1,277 @@
+//! The state of the model and the rules of the protocol, numbered as in the protocol's description.
+
+use std::collections::BTreeMap;
+
+pub(crate) const SHARDS: usize = 2;
+pub(crate) const USERS: usize = 2;
+pub(crate) const NODES: usize = 2;
+/// Units per user.
+pub(crate) const LIMIT: u8 = 1;
+/// Claims each user may try in all.
+pub(crate) const TRIES: [u8; USERS] = [2, 1];
+/// The slots each shard is given by a seed.
+pub(crate) const OWNED: [&[u8]; SHARDS] = [&[0], &[1]];
+
+pub(crate) type Slot = u8;
+/// User and try.
+pub(crate) type Order = (u8, u8);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Fate {
+    Active(Slot),
+    Returned,
+    Rejected,
+}
+
+/// A claim in the stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Entry {
+    pub(crate) order: Order,
+    pub(crate) slot: Slot,
+    pub(crate) epoch: u8,
+}
+
+/// One shard of the gate with its stream: what a server holds, and what a replica may hold a copy of.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Shard {
+    pub(crate) epoch: u8,
+    pub(crate) version: u8,
+    /// A bit for each slot that is free.
+    pub(crate) free: u8,
+    pub(crate) units: [u8; USERS],
+    pub(crate) applied: usize,
+    pub(crate) stream: Vec<Entry>,
+    /// Units on their way to the other shard, kept until the other has them.
+    pub(crate) leaving: Option<(u8, Slot)>,
+    /// The last transfer that arrived.
+    pub(crate) arrived: u8,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct State {
+    // The ledger.
+    pub(crate) epoch: u8,
+    pub(crate) orders: BTreeMap<Order, Fate>,
+    pub(crate) units: [u8; USERS],
+    /// Returned slots with their users, for each shard, in order.
+    pub(crate) log: [Vec<(u8, Slot)>; SHARDS],
+    // The gate.
+    pub(crate) gate: [Option<Shard>; SHARDS],
+    pub(crate) replica: [Option<Shard>; SHARDS],
+    /// A reseed in progress: what is still to be installed.
+    pub(crate) seeds: [Option<Shard>; SHARDS],
+    // The nodes.
+    pub(crate) seen: [[(u8, u8); SHARDS]; NODES],
+    pub(crate) tries: [u8; USERS],
+    // What may still happen.
+    pub(crate) left: Protocol,
+    /// A server woke up with an old copy and nobody has noticed yet.
+    pub(crate) lost: [bool; SHARDS],
+}
+
+/// Users are routed by hash; here, by number.
+pub(crate) fn shard_of(user: u8) -> usize {
+    usize::from(user) % SHARDS
+}
+
+pub(crate) fn bit(slot: Slot) -> u8 {
+    1 << slot
+}
+
+/// How much may happen in one world: each of them is small enough to be walked through to its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Protocol {
+    /// Servers that forget, or wake up with an old copy.
+    pub(crate) faults: u8,
+    /// Copies a replica takes.
+    pub(crate) copies: u8,
+    pub(crate) reseeds: u8,
+    pub(crate) transfers: u8,
+    pub(crate) cancels: u8,
+}
+
+impl State {
+    pub(crate) fn held(&self) -> u8 {
+        self.orders.values().fold(0, |held, fate| match fate {
+            Fate::Active(slot) => held | bit(*slot),
+            _ => held,
+        })
+    }
+
+    /// What a gate of the ledger's epoch is rebuilt from: the free slots, the users' units, the end of the log.
+    pub(crate) fn seed(&self, shard: usize) -> Shard {
+        let owned = OWNED[shard].iter().fold(0, |owned, slot| owned | bit(*slot));
+        let mut units = [0; USERS];
+        for user in (0..USERS).filter(|user| user % SHARDS == shard) {
+            units[user] = self.units[user];
+        }
+        Shard {
+            epoch: self.epoch,
+            version: 0,
+            free: owned & !self.held(),
+            units,
+            applied: self.log[shard].len(),
+            stream: vec![],
+            leaving: None,
+            arrived: 0,
+        }
+    }
+
+    /// Rule 2: one entry, in one transaction.
+    pub(crate) fn record(&mut self, entry: Entry) {
+        if self.orders.contains_key(&entry.order) {
+            return;
+        }
+        let user = usize::from(entry.order.0);
+        if entry.epoch < self.epoch {
+            // The reseed has counted its slot as free already.
+            self.orders.insert(entry.order, Fate::Rejected);
+            return;
+        }
+        let taken = self.held() & bit(entry.slot) != 0;
+        if taken || self.units[user] >= LIMIT {
+            self.orders.insert(entry.order, Fate::Rejected);
+            if !taken {
+                self.log[shard_of(entry.order.0)].push((entry.order.0, entry.slot));
+            }
+            return;
+        }
+        self.units[user] += 1;
+        self.orders.insert(entry.order, Fate::Active(entry.slot));
+    }
+
+    /// Rule 1: one claim, decided and appended in one step.
+    pub(crate) fn claim(&mut self, node: usize, user: usize) -> Option<()> {
+        let at = user % SHARDS;
+        let shard = self.gate[at].as_mut()?;
+        // Rule 5: what knows less than this node has seen is not asked for anything.
+        if (shard.epoch, shard.version) < self.seen[node][at] || self.tries[user] >= TRIES[user] {
+            return None;
+        }
+        if shard.units[user] >= LIMIT || shard.free == 0 {
+            return None;
+        }
+        let slot = u8::try_from(shard.free.trailing_zeros()).ok()?;
+        let order = (u8::try_from(user).ok()?, self.tries[user]);
+        shard.free &= !bit(slot);
+        shard.units[user] += 1;
+        shard.version += 1;
+        shard.stream.push(Entry { order, slot, epoch: shard.epoch });
+        self.tries[user] += 1;
+        self.seen[node][at] = (shard.epoch, shard.version);
+        Some(())
+    }
+
+    /// An entry goes only after the ledger has it.
+    pub(crate) fn delete(&mut self, shard: usize, at: usize) -> Option<()> {
+        let server = self.gate[shard].as_mut()?;
+        self.orders.get(&server.stream.get(at)?.order)?;
+        server.stream.remove(at);
+        Some(())
+    }
+
+    /// Rule 3: what gives a unit back, in one transaction.
+    pub(crate) fn cancel(&mut self, order: Order) -> Option<()> {
+        let fate = self.orders.get_mut(&order)?;
+        let Fate::Active(slot) = *fate else { return None };
+        self.left.cancels = self.left.cancels.checked_sub(1)?;
+        *fate = Fate::Returned;
+        self.units[usize::from(order.0)] -= 1;
+        self.log[shard_of(order.0)].push((order.0, slot));
+        Some(())
+    }
+
+    /// The gate takes in the next entry of the log.
+    pub(crate) fn follow(&mut self, shard: usize) -> Option<()> {
+        let server = self.gate[shard].as_mut().filter(|server| server.epoch == self.epoch)?;
+        let (user, slot) = *self.log[shard].get(server.applied)?;
+        server.applied += 1;
+        server.free |= bit(slot);
+        server.units[usize::from(user)] = server.units[usize::from(user)].saturating_sub(1);
+        server.version += 1;
+        Some(())
+    }
+
+    /// Rule 6: a unit leaves one shard, arrives at the other, is acknowledged.
+    pub(crate) fn leave(&mut self, from: usize) -> Option<()> {
+        let server =
+            self.gate[from].as_mut().filter(|server| server.free != 0 && server.leaving.is_none())?;
+        let slot = u8::try_from(server.free.trailing_zeros()).ok()?;
+        let id = self.left.transfers;
+        self.left.transfers = id.checked_sub(1)?;
+        server.free &= !bit(slot);
+        server.leaving = Some((id, slot));
+        server.version += 1;
+        Some(())
+    }
+
+    pub(crate) fn arrive(&mut self, from: usize) -> Option<()> {
+        let source = self.gate[from].clone()?;
+        let (id, slot) = source.leaving?;
+        let target = self.gate[1 - from].as_mut().filter(|target| target.epoch == source.epoch)?;
+        if target.arrived == id {
+            return None;
+        }
+        target.arrived = id;
+        target.free |= bit(slot);
+        target.version += 1;
+        Some(())
+    }
+
+    pub(crate) fn acknowledge(&mut self, from: usize) -> Option<()> {
+        let (arrived, epoch) = self.gate[1 - from].as_ref().map(|target| (target.arrived, target.epoch))?;
+        let source = self.gate[from].as_mut().filter(|source| source.epoch == epoch)?;
+        source.leaving.filter(|(id, _)| *id == arrived)?;
+        source.leaving = None;
+        Some(())
+    }
+
+    /// Rule 4, under a lease, so one at a time: later recorders see the new epoch, then the seeds are made.
+    pub(crate) fn raise_epoch(&mut self) -> Option<()> {
+        if self.seeds.iter().any(Option::is_some) {
+            return None;
+        }
+        self.left.reseeds = self.left.reseeds.checked_sub(1)?;
+        self.epoch += 1;
+        for shard in 0..SHARDS {
+            self.seeds[shard] = Some(self.seed(shard));
+        }
+        Some(())
+    }
+
+    /// Nothing is on its way anywhere, and gate and ledger are of one epoch.
+    pub(crate) fn is_quiet(&self) -> bool {
+        self.seeds.iter().all(Option::is_none)
+            && self.gate.iter().enumerate().all(|(at, shard)| {
+                shard.as_ref().is_some_and(|shard| {
+                    shard.epoch == self.epoch
+                        && shard.stream.is_empty()
+                        && shard.applied == self.log[at].len()
+                        && shard.leaving.is_none()
+                })
+            })
+    }
+
+    pub(crate) fn is_sound(&self) -> bool {
+        let active = || self.orders.iter().filter(|(_, fate)| matches!(fate, Fate::Active(_)));
+        let one_each = active().count() == self.held().count_ones() as usize;
+        one_each
+            && self.units.iter().zip(0_u8..).all(|(units, user)| {
+                *units <= LIMIT && active().filter(|((of, _), _)| *of == user).count() == usize::from(*units)
+            })
+    }
+
+    pub(crate) fn is_whole(&self) -> bool {
+        let all = OWNED.concat().iter().fold(0, |all, slot| all | bit(*slot));
+        self.gate.iter().flatten().fold(self.held(), |found, shard| found | shard.free) == all
+    }
+
+    pub(crate) fn is_apart(&self) -> bool {
+        let mut seen = self.held();
+        self.gate.iter().flatten().all(|shard| {
+            let apart = seen & shard.free == 0;
+            seen |= shard.free;
+            apart
+        })
+    }
+}

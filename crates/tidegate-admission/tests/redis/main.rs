@@ -1,0 +1,12 @@
+//! The Redis gate and its streams, against private servers.
+
+#![expect(clippy::unwrap_used, reason = "a test says what it expects by failing")]
+
+mod batches;
+mod buyers;
+mod differential;
+mod gate;
+mod nodes;
+mod shards;
+mod stream;
+mod support;

@@ -1,0 +1,40 @@
+//! Retrying a delivery, and granting a prize that waits for an operator.
+
+use axum::Json;
+use axum::extract::State;
+use tidegate_core::DeliveryId;
+use tidegate_http::Site;
+use tidegate_http::input::{Id, Operator};
+use tidegate_http::problem::Problem;
+
+use crate::admin::deliveries::json::DeliveryShape;
+
+/// Tries again at once what failed or was given up; an event that arrived is sent once more.
+#[utoipa::path(post, path = "/v1/admin/deliveries/{id}/retry", tag = "operators", params(("id" = String, Path)),
+    security(("bearer" = [])),
+    responses((status = 200, body = DeliveryShape), (status = 401, body = Problem),
+              (status = 403, body = Problem), (status = 404, body = Problem), (status = 409, body = Problem)))]
+pub(crate) async fn retry(
+    State(site): State<Site>,
+    Operator(who): Operator,
+    Id(id): Id<DeliveryId>,
+) -> Result<Json<DeliveryShape>, Problem> {
+    let (app, by) = (site.app.clone(), who.actor());
+    let delivery = site.carry_out(async move { app.deliveries.retry(id, by).await }).await?;
+    Ok(Json(DeliveryShape::of(&site.app, delivery, who.role)))
+}
+
+/// Grants a prize that waits for an operator.
+#[utoipa::path(post, path = "/v1/admin/deliveries/{id}/grant", tag = "operators", params(("id" = String, Path)),
+    security(("bearer" = [])),
+    responses((status = 200, body = DeliveryShape), (status = 401, body = Problem),
+              (status = 403, body = Problem), (status = 404, body = Problem), (status = 409, body = Problem)))]
+pub(crate) async fn grant(
+    State(site): State<Site>,
+    Operator(who): Operator,
+    Id(id): Id<DeliveryId>,
+) -> Result<Json<DeliveryShape>, Problem> {
+    let (app, by) = (site.app.clone(), who.actor());
+    let delivery = site.carry_out(async move { app.deliveries.grant(id, by).await }).await?;
+    Ok(Json(DeliveryShape::of(&site.app, delivery, who.role)))
+}

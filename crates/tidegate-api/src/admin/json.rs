@@ -1,0 +1,71 @@
+//! The JSON that sales and draws share for operators: counters and audits.
+
+use serde::Serialize;
+use tidegate_app::audit::SaleAudit;
+use tidegate_app::campaigns::Counters;
+use utoipa::ToSchema;
+
+/// Units by what became of them: stock = available + queued + awaiting_payment + paid in a quiet moment.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct CountersShape {
+    stock: u32,
+    available: u32,
+    queued: u32,
+    awaiting_payment: u32,
+    paid: u32,
+    /// Units that came back, counted each time.
+    returned: u32,
+}
+
+impl From<Counters> for CountersShape {
+    fn from(counters: Counters) -> Self {
+        Self {
+            stock: counters.tally.stock,
+            available: counters.available,
+            queued: counters.queued,
+            awaiting_payment: counters.tally.awaiting_payment,
+            paid: counters.tally.paid,
+            returned: counters.tally.returned,
+        }
+    }
+}
+
+/// The audit of one sale.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct AuditShape {
+    ok: bool,
+    /// Rows looked at.
+    checked: u64,
+    violations: Vec<String>,
+    drift: DriftShape,
+}
+
+/// How gate and ledger differ; `units` is 0 in a quiet moment.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct DriftShape {
+    units: i64,
+    gate_free: Option<u32>,
+    ledger_free: u32,
+    queued: u32,
+    /// Orders came in during the look, so a difference means nothing yet.
+    moving: bool,
+}
+
+impl From<SaleAudit> for AuditShape {
+    fn from(audit: SaleAudit) -> Self {
+        let ok = audit.is_ok();
+        let SaleAudit { ledger, drift } = audit;
+        Self {
+            ok,
+            checked: ledger.checked,
+            violations: ledger.violations,
+            drift: DriftShape {
+                units: drift.units,
+                gate_free: drift.gate_free,
+                ledger_free: drift.ledger_free,
+                queued: drift.queued,
+                moving: drift.moving,
+            },
+        }
+    }
+}

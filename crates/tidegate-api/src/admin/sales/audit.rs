@@ -1,0 +1,22 @@
+//! The audit of a sale.
+
+use axum::Json;
+use axum::extract::State;
+use tidegate_core::CampaignId;
+use tidegate_http::Site;
+use tidegate_http::input::{Id, Operator};
+use tidegate_http::problem::Problem;
+
+use crate::admin::json::AuditShape;
+
+/// Checks every promise about a sale against what is recorded, and the gate against the ledger.
+#[utoipa::path(get, path = "/v1/admin/sales/{id}/audit", tag = "operators", params(("id" = String, Path)),
+    security(("bearer" = [])),
+    responses((status = 200, body = AuditShape), (status = 401, body = Problem), (status = 404, body = Problem)))]
+pub(crate) async fn audit(
+    State(site): State<Site>,
+    _: Operator,
+    Id(id): Id<CampaignId>,
+) -> Result<Json<AuditShape>, Problem> {
+    Ok(Json(site.app.auditing.audit(id).await?.into()))
+}

@@ -1,0 +1,88 @@
+//! Drafting, listing and editing sales.
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use tidegate_app::sales::{OperatedSale, SALES_SCOPE};
+use tidegate_core::CampaignId;
+use tidegate_http::Site;
+use tidegate_http::input::{Id, Input, Key, Operator, PageQuery, StrictQuery};
+use tidegate_http::inputs::SaleInput;
+use tidegate_http::problem::Problem;
+
+use super::json::shape;
+use crate::admin::sales::json::AdminSaleShape;
+use crate::json::PageShape;
+
+/// Drafts a sale.
+#[utoipa::path(post, path = "/v1/admin/sales", tag = "operators", request_body = SaleInput,
+    params(("Idempotency-Key" = Option<String>, Header)), security(("bearer" = [])),
+    responses((status = 201, body = AdminSaleShape), (status = 401, body = Problem),
+              (status = 403, body = Problem), (status = 422, body = Problem)))]
+pub(crate) async fn create(
+    State(site): State<Site>,
+    operator: Operator,
+    key: Key,
+    input: Input<SaleInput>,
+) -> Result<Response, Problem> {
+    let remember = key.remember(SALES_SCOPE, "", input.fingerprint);
+    // A repetition is answered before its times are looked at: they may have passed since.
+    let sale = match site.app.changes.done_before(remember.as_ref()).await? {
+        Some(before) => site.app.campaigns.find(CampaignId::from_raw(before.subject)).await?,
+        None => {
+            let (app, terms) = (site.app.clone(), input.value.check(&site.app)?);
+            site.carry_out(
+                async move { app.campaigns.create_sale(terms, operator.0.actor(), remember).await },
+            )
+            .await?
+        }
+    };
+    let location = format!("/v1/admin/sales/{}", site.app.print(sale.id));
+    Ok((StatusCode::CREATED, [(header::LOCATION, location)], Json(shape(&site, sale).await?)).into_response())
+}
+
+/// All sales, drafts included, newest first.
+#[utoipa::path(get, path = "/v1/admin/sales", tag = "operators", params(PageQuery), security(("bearer" = [])),
+    responses((status = 200, body = PageShape<AdminSaleShape>), (status = 401, body = Problem)))]
+pub(crate) async fn list(
+    State(site): State<Site>,
+    _: Operator,
+    StrictQuery(query): StrictQuery<PageQuery>,
+) -> Result<Json<PageShape<AdminSaleShape>>, Problem> {
+    let page = query.page(&site.app, CampaignId::raw)?;
+    let app = &site.app;
+    let sales = app.campaigns.all_sales(page).await?;
+    let cursor = |sale: &OperatedSale| app.print(sale.campaign.id);
+    Ok(Json(PageShape::of(sales, page.limit, cursor, |sale| AdminSaleShape::of(app, sale))))
+}
+
+/// One sale with its counters.
+#[utoipa::path(get, path = "/v1/admin/sales/{id}", tag = "operators", params(("id" = String, Path)),
+    security(("bearer" = [])),
+    responses((status = 200, body = AdminSaleShape), (status = 401, body = Problem), (status = 404, body = Problem)))]
+pub(crate) async fn show(
+    State(site): State<Site>,
+    _: Operator,
+    Id(id): Id<CampaignId>,
+) -> Result<Json<AdminSaleShape>, Problem> {
+    Ok(Json(shape(&site, site.app.campaigns.find(id).await?).await?))
+}
+
+/// Replaces a draft's terms.
+#[utoipa::path(put, path = "/v1/admin/sales/{id}", tag = "operators", params(("id" = String, Path)),
+    request_body = SaleInput, security(("bearer" = [])),
+    responses((status = 200, body = AdminSaleShape), (status = 401, body = Problem),
+              (status = 403, body = Problem), (status = 404, body = Problem),
+              (status = 409, body = Problem), (status = 422, body = Problem)))]
+pub(crate) async fn edit(
+    State(site): State<Site>,
+    operator: Operator,
+    Id(id): Id<CampaignId>,
+    input: Input<SaleInput>,
+) -> Result<Json<AdminSaleShape>, Problem> {
+    let (app, terms) = (site.app.clone(), input.value.check(&site.app)?);
+    let sale =
+        site.carry_out(async move { app.campaigns.edit_sale(id, terms, operator.0.actor()).await }).await?;
+    Ok(Json(shape(&site, sale).await?))
+}

@@ -1,0 +1,73 @@
+//! The lifecycle of a sale: from submission to its close, and opening it again.
+
+use axum::Json;
+use axum::extract::State;
+use serde::Deserialize;
+use tidegate_core::campaign::Step;
+use tidegate_core::{CampaignId, Rejection};
+use tidegate_http::Site;
+use tidegate_http::input::{Id, Input, Operator};
+use tidegate_http::inputs::Checks;
+use tidegate_http::problem::Problem;
+use utoipa::ToSchema;
+
+use super::json::shape;
+use crate::admin::lifecycle::transitions;
+use crate::admin::sales::json::AdminSaleShape;
+
+transitions! { CampaignId, AdminSaleShape, take;
+    /// Hands a draft in for approval.
+    submit "/v1/admin/sales/{id}/submit" |_| Step::Submit;
+    /// Approves what was handed in.
+    approve "/v1/admin/sales/{id}/approve" |_| Step::Approve;
+    /// Sends it back to be edited.
+    refuse "/v1/admin/sales/{id}/refuse" |_| Step::Refuse;
+    /// Publishes a sale: its stock is loaded, and it opens and closes at its times.
+    publish "/v1/admin/sales/{id}/publish" |site| Step::Publish {
+        approval_required: site.app.campaigns.approval_required
+    };
+    /// Stops selling; after this returns nothing more is sold.
+    pause "/v1/admin/sales/{id}/pause" |_| Step::Pause;
+    /// Goes on selling.
+    resume "/v1/admin/sales/{id}/resume" |_| Step::Resume;
+    /// Ends a sale before its time. Unpaid orders may still be paid.
+    close "/v1/admin/sales/{id}/close" |_| Step::Close;
+}
+
+pub(crate) async fn take(
+    site: &Site,
+    operator: Operator,
+    id: CampaignId,
+    step: Step,
+) -> Result<Json<AdminSaleShape>, Problem> {
+    site.app.campaigns.find(id).await?.sale().ok_or(Rejection::NotFound)?;
+    let app = site.app.clone();
+    let sale =
+        site.carry_out(async move { app.campaigns.step(id, step, operator.0.actor(), None).await }).await?;
+    Ok(Json(shape(site, sale).await?))
+}
+
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ReopenInput {
+    #[schema(example = "2026-12-01T12:00:00Z")]
+    ends_at: String,
+}
+
+/// Opens a closed sale again until a new end, with what is left of its stock.
+#[utoipa::path(post, path = "/v1/admin/sales/{id}/reopen", tag = "operators", params(("id" = String, Path)),
+    request_body = ReopenInput, security(("bearer" = [])),
+    responses((status = 200, body = AdminSaleShape), (status = 401, body = Problem),
+              (status = 403, body = Problem), (status = 404, body = Problem),
+              (status = 409, body = Problem), (status = 422, body = Problem)))]
+pub(crate) async fn reopen(
+    State(site): State<Site>,
+    operator: Operator,
+    Id(id): Id<CampaignId>,
+    input: Input<ReopenInput>,
+) -> Result<Json<AdminSaleShape>, Problem> {
+    let mut checks = Checks::default();
+    let ends_at = checks.moment("ends_at", &input.value.ends_at);
+    let ends_at = checks.done(ends_at)?;
+    take(&site, operator, id, Step::Reopen { ends_at }).await
+}

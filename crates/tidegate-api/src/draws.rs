@@ -1,0 +1,13 @@
+//! Draws, as players see them, and their proofs.
+
+pub(crate) mod json;
+pub(crate) mod list;
+pub(crate) mod proof;
+
+use tidegate_http::Site;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+pub(crate) fn routes() -> OpenApiRouter<Site> {
+    OpenApiRouter::new().routes(routes!(list::list)).routes(routes!(list::show)).routes(routes!(proof::proof))
+}

@@ -1,0 +1,39 @@
+//! Sales, as buyers see them.
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::{HeaderName, header};
+use tidegate_app::storefront::SaleView;
+use tidegate_core::CampaignId;
+use tidegate_http::Site;
+use tidegate_http::input::{Id, PageQuery, StrictQuery};
+use tidegate_http::problem::Problem;
+
+use crate::json::PageShape;
+use crate::sales::json::SaleShape;
+
+/// Published sales, newest first.
+#[utoipa::path(get, path = "/v1/sales", tag = "buyers", params(PageQuery),
+    responses((status = 200, body = PageShape<SaleShape>), (status = 422, body = Problem)))]
+pub(crate) async fn list(
+    State(site): State<Site>,
+    StrictQuery(query): StrictQuery<PageQuery>,
+) -> Result<Json<PageShape<SaleShape>>, Problem> {
+    let app = &site.app;
+    let page = query.page(app, CampaignId::raw)?;
+    let sales = app.storefront.sales(page).await?;
+    let cursor = |view: &SaleView| app.print(view.sale.id);
+    Ok(Json(PageShape::of(sales, page.limit, cursor, |view| SaleShape::of(app, view))))
+}
+
+/// One sale.
+#[utoipa::path(get, path = "/v1/sales/{id}", tag = "buyers", params(("id" = String, Path)),
+    responses((status = 200, body = SaleShape), (status = 404, body = Problem)))]
+pub(crate) async fn show(
+    State(site): State<Site>,
+    Id(id): Id<CampaignId>,
+) -> Result<([(HeaderName, &'static str); 1], Json<SaleShape>), Problem> {
+    let shape = SaleShape::of(&site.app, site.app.storefront.sale(id).await?);
+    // Nothing in it is anybody's own, and every open page of the sale asks for it.
+    Ok(([(header::CACHE_CONTROL, "public, max-age=1")], Json(shape)))
+}

@@ -1,0 +1,37 @@
+//! The commitments of draws: hashes over seed, prizes and odds, fixed before the first play.
+
+use std::sync::Arc;
+
+use quick_cache::sync::Cache;
+use tidegate_core::dealer::{self, Hash};
+use tidegate_core::{Campaign, CampaignId, Draw};
+
+use crate::context::Context;
+
+const CACHED: usize = 10_000;
+
+#[derive(Debug)]
+pub struct Commitments {
+    context: Arc<Context>,
+    /// Of published draws: they do not change any more, and every play shows theirs.
+    published: Cache<CampaignId, Hash>,
+}
+
+impl Commitments {
+    pub(crate) fn new(context: Arc<Context>) -> Self {
+        Self { context, published: Cache::new(CACHED) }
+    }
+
+    /// What the draw is bound to; the same from its draft to its end.
+    pub fn of(&self, campaign: &Campaign, draw: &Draw) -> Hash {
+        if let Some(known) = self.published.get(&campaign.id).filter(|_| campaign.is_published()) {
+            return known;
+        }
+        let table = dealer::table(&self.context.print(campaign.id.as_draw()), draw, campaign.stock);
+        let commitment = dealer::commitment(&draw.seed, &table);
+        if campaign.is_published() {
+            self.published.insert(campaign.id, commitment);
+        }
+        commitment
+    }
+}

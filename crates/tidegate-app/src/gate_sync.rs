@@ -1,0 +1,194 @@
+//! Keeps the gate and the running campaigns in step with the ledger, which is the authority.
+//!
+//! Invariants: a campaign is in the map of running campaigns only after the gate's gate state was set as the ledger
+//! says; news to other nodes can be lost, and only makes things sooner: every node looks for itself twice a second.
+
+mod repair;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tidegate_admission::gate::GateError;
+use tidegate_admission::{Admission, News};
+use tidegate_core::pool::GateState;
+use tidegate_core::{Campaign, CampaignId, Moment, Order, Rejection, Seed};
+use tidegate_ledger::LedgerError;
+
+pub(crate) use self::repair::Repair;
+use crate::Refusal;
+use crate::changes::Changes;
+use crate::context::Context;
+use crate::directory::CampaignDirectory;
+use crate::recording::drained;
+use crate::tables::GateTables;
+use crate::watch::Watchers;
+
+/// Stock log entries applied at once.
+const FOLLOW_BATCH: u32 = 1000;
+/// The pause before a gate that did not answer is asked again at startup.
+const GATE_RETRY: Duration = Duration::from_millis(300);
+
+#[derive(Debug)]
+pub(crate) struct GateSync {
+    pub(crate) context: Arc<Context>,
+    pub(crate) admission: Arc<Admission>,
+    pub(crate) ledger: GateTables,
+    pub(crate) directory: Arc<CampaignDirectory>,
+    pub(crate) changes: Arc<Changes>,
+    pub(crate) watchers: Arc<Watchers>,
+    /// On many nodes: rebuilds a gate that Redis has lost. One process has its gate as long as it lives.
+    pub(crate) repair: Option<Repair>,
+}
+
+impl GateSync {
+    /// Builds the gate from the ledger before the first claim.
+    pub(crate) async fn start(&self) -> Result<(), LedgerError> {
+        if self.repair.is_some() {
+            // Redis keeps its pools while nodes come and go; only what is missing is rebuilt.
+            return self.follow_all().await;
+        }
+        for campaign in self.ledger.campaigns.running().await? {
+            while let Err(error) = self.revive(&campaign).await? {
+                tracing::warn!(%error, "the gate could not be rebuilt yet");
+                tokio::time::sleep(GATE_RETRY).await;
+            }
+        }
+        Ok(())
+    }
+
+    /// Begins a new epoch: passes of the previous process are invalid, and its claims are all recorded by now.
+    async fn revive(&self, campaign: &Campaign) -> Result<Result<(), GateError>, LedgerError> {
+        let seed = self.ledger.stock.reseed(campaign.id, self.context.now()).await?;
+        let Some(seed) = seed else { return Ok(Ok(())) };
+        let epoch = seed.epoch;
+        let installed = self.admission.install(campaign.id, seed).await;
+        if installed.is_ok() {
+            self.directory.running.insert(Campaign { epoch, ..campaign.clone() });
+        }
+        Ok(installed)
+    }
+
+    /// Applies the stock log entries that the gate does not have. A gate that does not answer gets them later.
+    pub(crate) async fn follow(&self, campaign: CampaignId) -> Result<(), LedgerError> {
+        while let Some(figures) = answered(self.admission.figures(campaign).await).flatten() {
+            let entries = self.ledger.stock.log(campaign, figures.applied, FOLLOW_BATCH).await?;
+            if entries.is_empty() {
+                return Ok(());
+            }
+            let applied = answered(self.admission.follow(campaign, &entries).await);
+            if applied.is_none_or(|applied| applied == Some(figures.applied)) {
+                // Another node applied them, or the pool was replaced. The next round finds anything that is missing.
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    /// After a commit that changed a campaign's stock: applies it here and tells the other nodes.
+    pub(crate) async fn stock_changed(&self, campaign: CampaignId) -> Result<(), LedgerError> {
+        self.follow(campaign).await?;
+        self.admission.publish(News::Campaign(campaign)).await;
+        Ok(())
+    }
+
+    /// After a commit that gave an order's units back: the gate sells them again, and watchers of the order are woken.
+    pub(crate) async fn units_returned(&self, order: &Order) -> Result<(), LedgerError> {
+        self.stock_changed(order.campaign).await?;
+        self.watchers.changed(order.id);
+        Ok(())
+    }
+
+    /// Sets the campaign's gate state and lets it run here. If the gate does not answer, the campaign does not run
+    /// until `follow_all` has found it again.
+    pub(crate) async fn enter(&self, campaign: Campaign, as_of: Moment) {
+        match self.admission.set_gate_state(campaign.id, campaign.gate_state(), as_of).await {
+            Ok(()) => self.directory.running.insert(campaign),
+            Err(error) => {
+                let id = self.context.print_campaign(&campaign);
+                tracing::warn!(id, %error, "a campaign's gate state could not be set yet");
+                self.directory.running.remove(campaign.id);
+            }
+        }
+    }
+
+    /// Releases what is kept in memory of a campaign that does not run any more.
+    pub(crate) fn release(&self, id: CampaignId) {
+        self.directory.running.remove(id);
+        self.admission.remove(id);
+    }
+
+    /// Installs the pool behind a closed gate, in a new epoch: claims of earlier epochs are recorded by then.
+    pub(crate) async fn prewarm(&self, id: CampaignId, now: Moment) -> Result<(), Refusal> {
+        drained(&self.admission, id).await?;
+        let seed = self.ledger.stock.reseed(id, now).await?.ok_or(Rejection::NotFound)?;
+        Ok(self.admission.install(id, Seed { gate_state: GateState::Closed, ..seed }).await?)
+    }
+
+    /// After a step of a campaign's lifecycle: the other nodes hear of it, and recorders run where there may be claims.
+    pub(crate) async fn stepped(&self, id: CampaignId) -> Result<(), LedgerError> {
+        if let Some(repair) = &self.repair {
+            // Buyers who order next need not wait for the next round.
+            self.keep_recorders(repair).await?;
+        }
+        self.admission.publish(News::Campaign(id)).await;
+        Ok(())
+    }
+
+    /// Brings gate and running campaigns up to date with the ledger: what an interrupted step left behind, and the
+    /// stock log of every running campaign.
+    pub(crate) async fn follow_all(&self) -> Result<(), LedgerError> {
+        let running = match &self.repair {
+            Some(repair) => self.keep_recorders(repair).await?,
+            None => self.ledger.campaigns.running().await?,
+        };
+        for campaign in running {
+            self.follow_one(&campaign).await?;
+        }
+        Ok(())
+    }
+
+    /// The same for one campaign, as it is in the ledger.
+    pub(crate) async fn follow_one(&self, campaign: &Campaign) -> Result<(), LedgerError> {
+        if let Some(repair) = &self.repair
+            && !self.mend(repair, campaign).await?
+        {
+            return Ok(());
+        }
+        if self.directory.running.find(campaign.id).is_none_or(|entered| *entered != *campaign) {
+            self.enter_current(campaign.id).await?;
+        }
+        self.follow(campaign.id).await
+    }
+
+    async fn enter_current(&self, id: CampaignId) -> Result<(), LedgerError> {
+        let _one_at_a_time = self.changes.lock().await;
+        if let Some(campaign) = self.ledger.campaigns.get(id).await? {
+            let as_of = campaign.updated_at;
+            self.enter(campaign, as_of).await;
+        }
+        Ok(())
+    }
+
+    /// Another node says that the campaign has changed.
+    pub(crate) async fn heard_of(&self, id: CampaignId) -> Result<(), LedgerError> {
+        match self.ledger.campaigns.get(id).await? {
+            Some(campaign) if campaign.runs() => self.follow_one(&campaign).await,
+            _ => {
+                self.release(id);
+                Ok(())
+            }
+        }
+    }
+
+    /// The pool is known to be wrong: it is rebuilt where that is possible while it sells.
+    pub(crate) fn distrust(&self, campaign: &Campaign) {
+        if let Some(repair) = &self.repair {
+            repair.distrust(campaign);
+        }
+    }
+}
+
+/// The gate's answer, if there is one: the next round asks again.
+fn answered<T>(answer: Result<T, GateError>) -> Option<T> {
+    answer.inspect_err(|error| tracing::warn!(%error, "the gate is asked again later")).ok()
+}

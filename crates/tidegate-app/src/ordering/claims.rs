@@ -1,0 +1,132 @@
+//! What orders and plays share: whether a campaign is open, the gate's decision, and when a claim is durable.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tidegate_admission::intake::{AppendError, Unrecorded};
+use tidegate_admission::{AcceptedClaim, Admission, ClaimError};
+use tidegate_core::{
+    Campaign, CampaignId, CampaignState, Claim, ClaimId, ClaimRequest, Moment, Phase, Rejection, UserId,
+};
+
+use crate::context::Context;
+use crate::directory::CampaignDirectory;
+use crate::node::NodeNumber;
+use crate::tables::DirectoryTables;
+use crate::{LostClaims, Refusal};
+
+#[derive(Debug)]
+pub(crate) struct Claims {
+    pub(crate) context: Arc<Context>,
+    pub(crate) admission: Arc<Admission>,
+    pub(crate) ledger: DirectoryTables,
+    pub(crate) directory: Arc<CampaignDirectory>,
+    pub(crate) number: Arc<NodeNumber>,
+    /// Claims that were answered 202 and could not be made durable: their buyers find them as rejected.
+    pub(crate) lost: Arc<LostClaims>,
+}
+
+impl Claims {
+    /// The campaign, if it takes claims now. Everything that can refuse without knowing who asks.
+    pub(crate) async fn open_campaign(&self, id: CampaignId, now: Moment) -> Result<Arc<Campaign>, Refusal> {
+        let Some(campaign) = self.directory.running.find(id) else {
+            return Err(Box::pin(self.why_not_open(id)).await);
+        };
+        let left = self.admission.units_left(id).ok_or(Rejection::NotReady)?;
+        match campaign.phase(now, left) {
+            None => Err(Rejection::NotFound.into()),
+            Some(Phase::Upcoming) => Err(Rejection::NotStarted.into()),
+            Some(Phase::Ended) => Err(Rejection::Ended.into()),
+            Some(Phase::Paused) => Err(Rejection::Paused.into()),
+            Some(Phase::SoldOut) => Err(Rejection::SoldOut.into()),
+            Some(Phase::Live) => Ok(campaign),
+        }
+    }
+
+    /// Why a campaign that does not run takes no claims.
+    async fn why_not_open(&self, id: CampaignId) -> Refusal {
+        match self.ledger.campaigns.get(id).await {
+            Ok(Some(campaign)) if campaign.state == CampaignState::Closed => Rejection::Ended.into(),
+            // It runs, but the gate does not know it yet: starting up.
+            Ok(Some(campaign)) if campaign.is_published() => Rejection::NotReady.into(),
+            Ok(_) => Rejection::NotFound.into(),
+            Err(error) => error.into(),
+        }
+    }
+
+    /// Has the gate decide and the intake take the claim. From then on it is the intake's, whether or not its client
+    /// waits.
+    pub(crate) async fn claim(
+        &self,
+        request: Result<ClaimRequest, Rejection>,
+        campaign: &Campaign,
+    ) -> Result<AcceptedClaim, ClaimError> {
+        let request = request.map_err(ClaimError::Rejected)?;
+        if !self.context.health.is_ready() || !self.number.is_sure() {
+            return Err(ClaimError::Rejected(Rejection::NotReady));
+        }
+        self.admission.claim(request, campaign.protect.user_rate_per_s).await
+    }
+
+    /// The claim once it is durable; the claim and `false` where that takes longer than an answer may.
+    pub(crate) async fn kept(
+        &self,
+        taken: Result<AcceptedClaim, ClaimError>,
+    ) -> Result<(Arc<Claim>, bool), ClaimError> {
+        let AcceptedClaim { claim, durability } = taken?;
+        let Some(durability) = durability else { return Ok((claim, false)) };
+        match durability.wait().await {
+            Err(AppendError::Late) => Ok((claim, false)),
+            outcome => outcome.map(|()| (claim, true)).map_err(ClaimError::NotAppended),
+        }
+    }
+
+    /// Whether the gate knows for certain that this user has nothing of a running campaign.
+    pub(crate) async fn holds_nothing(&self, user: UserId, campaign: CampaignId) -> bool {
+        self.admission.units_left(campaign).is_some()
+            && matches!(self.admission.held_by(campaign, user).await, Ok(None))
+    }
+
+    /// The user's claims in the intake, as far as this process knows.
+    pub(crate) fn unrecorded(&self, user: UserId) -> Vec<Unrecorded> {
+        self.admission.unrecorded_of(user)
+    }
+
+    /// A claim of this user that was answered 202 and could not be made durable.
+    pub(crate) fn lost(&self, user: UserId, claim: ClaimId) -> Result<Arc<Claim>, Rejection> {
+        self.lost.get(&claim).filter(|claim| claim.user == user).ok_or(Rejection::NotFound)
+    }
+}
+
+/// Whether the key may have made something before: then that is the answer, not the refusal.
+pub(crate) fn may_be_repeated(refused: &ClaimError) -> bool {
+    !matches!(
+        refused,
+        ClaimError::InFlight
+            | ClaimError::RateLimited
+            | ClaimError::NotAppended(AppendError::Full | AppendError::NoSpace(_) | AppendError::Failed(_))
+    )
+}
+
+pub(crate) fn not_taken(refused: &ClaimError) -> Refusal {
+    match refused {
+        ClaimError::Rejected(rejection) => (*rejection).into(),
+        // What the key made was there a moment ago; a repetition finds it.
+        ClaimError::InFlight | ClaimError::Repeated => Refusal::InFlight,
+        ClaimError::RateLimited => Refusal::Slower { retry_after: Duration::from_secs(1) },
+        ClaimError::NotAppended(error) => not_durable(error),
+    }
+}
+
+fn not_durable(error: &AppendError) -> Refusal {
+    match error {
+        AppendError::Full => Rejection::Busy.into(),
+        AppendError::NoSpace(_) => Rejection::NotReady.into(),
+        AppendError::Rejected(rejection) => (*rejection).into(),
+        AppendError::Failed(_) | AppendError::Late => Refusal::Unknown(
+            "The order was being kept when something failed, so its outcome is not known yet. Look at your orders \
+             later, or repeat the request with the same Idempotency-Key."
+                .into(),
+        ),
+    }
+}

@@ -1,0 +1,64 @@
+//! Password hashing with Argon2, a few at a time, so that logins cannot starve orders.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use argon2::Argon2;
+use argon2::password_hash::phc::PasswordHash;
+use argon2::password_hash::{PasswordHasher, PasswordVerifier};
+use tidegate_core::Rejection;
+use tokio::sync::Semaphore;
+
+use crate::Refusal;
+
+/// How long a login waits for its turn to hash.
+const HASH_WAIT: Duration = Duration::from_secs(3);
+
+#[derive(Debug)]
+pub(crate) struct Passwords {
+    slots: Arc<Semaphore>,
+    /// The hash that an unknown number or name is checked against, so that the answer takes as long.
+    nobody: String,
+}
+
+impl Passwords {
+    pub(crate) fn new(at_once: usize) -> Self {
+        let nobody =
+            Argon2::default().hash_password(b"nobody").map(|hash| hash.to_string()).unwrap_or_default();
+        Self { slots: Arc::new(Semaphore::new(at_once)), nobody }
+    }
+
+    /// The same with slots of its own.
+    pub(crate) fn beside(&self, at_once: usize) -> Self {
+        Self { slots: Arc::new(Semaphore::new(at_once)), nobody: self.nobody.clone() }
+    }
+
+    async fn with_slot<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, Refusal> {
+        let waiting = tokio::time::timeout(HASH_WAIT, self.slots.clone().acquire_owned());
+        let Ok(Ok(slot)) = waiting.await else { return Err(Rejection::Busy.into()) };
+        let done = tokio::task::spawn_blocking(move || {
+            let _slot = slot;
+            work()
+        });
+        done.await.map_err(|error| Refusal::Unavailable(error.to_string()))
+    }
+
+    pub(crate) async fn hash(&self, password: String) -> Result<String, Refusal> {
+        let hash = self.with_slot(move || {
+            Argon2::default().hash_password(password.as_bytes()).map(|hash| hash.to_string())
+        });
+        hash.await?.map_err(|error| Refusal::Unavailable(error.to_string()))
+    }
+
+    pub(crate) async fn matches(&self, password: String, hash: Option<&str>) -> Result<bool, Refusal> {
+        let (known, hash) = (hash.is_some(), hash.unwrap_or(&self.nobody).to_owned());
+        let right = self.with_slot(move || {
+            PasswordHash::new(&hash)
+                .is_ok_and(|hash| Argon2::default().verify_password(password.as_bytes(), &hash).is_ok())
+        });
+        Ok(right.await? && known)
+    }
+}

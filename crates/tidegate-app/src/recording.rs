@@ -1,0 +1,53 @@
+//! What happens when claims are recorded in the ledger: they are counted, and watchers of their orders are woken.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tidegate_admission::{Admission, recorder};
+use tidegate_core::{CampaignId, Claim, Rejection};
+use tidegate_ledger::{LedgerError, RecordOutcome};
+
+use crate::Refusal;
+use crate::context::Context;
+use crate::health::Part;
+use crate::watch::Watchers;
+
+/// How long a change waits for claims to be recorded.
+pub(crate) const RECORD_WAIT: Duration = Duration::from_secs(5);
+
+/// Waits, within a bound, until every claim that is durable now is recorded.
+pub(crate) async fn caught_up(admission: &Admission) -> Result<(), Refusal> {
+    if admission.wait_until_recorded(RECORD_WAIT).await { Ok(()) } else { Err(Rejection::Busy.into()) }
+}
+
+/// The same for every claim on this campaign that is accepted, durable or not.
+pub(crate) async fn drained(admission: &Admission, campaign: CampaignId) -> Result<(), Refusal> {
+    if admission.wait_until_drained(campaign, RECORD_WAIT).await {
+        Ok(())
+    } else {
+        Err(Rejection::Busy.into())
+    }
+}
+
+/// Hears from the recorder after each commit.
+pub(crate) struct RecordingListener {
+    pub(crate) context: Arc<Context>,
+    pub(crate) watchers: Arc<Watchers>,
+}
+
+impl recorder::Listener for RecordingListener {
+    fn recorded(&self, claims: &[Arc<Claim>], outcomes: &[RecordOutcome]) {
+        for (claim, outcome) in claims.iter().zip(outcomes) {
+            if let Some(rejection) = outcome.rejection() {
+                let (claim, reason) = (claim.id.raw(), rejection.code());
+                tracing::warn!(claim, reason, "an accepted claim could not be recorded");
+                self.context.metrics.order("rejected_by_ledger");
+            }
+            self.watchers.changed(claim.order());
+        }
+    }
+
+    fn failing(&self, error: &LedgerError) {
+        self.context.health.set(Part::Ledger, Some(&error.to_string()));
+    }
+}

@@ -1,0 +1,168 @@
+//! Sales as operators work with them: created, edited, restocked, listed.
+
+use tidegate_admission::News;
+use tidegate_core::ProblemCode;
+use tidegate_core::pool::Withdrawal;
+use tidegate_core::{Campaign, CampaignId, CampaignState, Kind, Moment, Rejection, Sale};
+use tidegate_ledger::{Actor, IdempotentRequest, LedgerError, Page};
+
+use crate::Refusal;
+use crate::campaigns::{CampaignTerms, Campaigns, Counters};
+
+pub const SALES_SCOPE: &str = "sales";
+/// The ledger's name for them.
+pub(crate) const SALES: &str = "sale";
+pub const RESTOCK_SCOPE: &str = "restock";
+
+/// A sale as an operator describes it; checked at the edge.
+#[derive(Clone, Debug)]
+pub struct SaleTerms {
+    pub sale: Sale,
+    pub campaign: CampaignTerms,
+}
+
+/// A sale as operators see it.
+#[derive(Clone, Debug)]
+pub struct OperatedSale {
+    pub campaign: Campaign,
+    pub terms: Sale,
+    pub counters: Counters,
+}
+
+impl Campaigns {
+    pub async fn create_sale(
+        &self,
+        terms: SaleTerms,
+        by: Actor,
+        key: Option<IdempotentRequest>,
+    ) -> Result<Campaign, Refusal> {
+        let _one_at_a_time = self.changes.lock().await;
+        if let Some(before) = self.changes.done_before(key.as_ref()).await? {
+            return self.find(CampaignId::from_raw(before.subject)).await;
+        }
+        let now = self.context.now();
+        let sale = self.draft_sale(CampaignId::from_raw(self.context.next_id(now)), terms, now, now).await?;
+        self.ledger.campaigns.create(sale.clone(), vec![], by, key).await?;
+        Ok(sale)
+    }
+
+    /// Replaces a draft's terms.
+    pub async fn edit_sale(&self, id: CampaignId, terms: SaleTerms, by: Actor) -> Result<Campaign, Refusal> {
+        let _one_at_a_time = self.changes.lock().await;
+        let before = self.directory.campaign(id).await?;
+        let sale = self.draft_sale(id, terms, before.created_at, self.context.now()).await?;
+        if before.state == CampaignState::Draft
+            && self.ledger.campaigns.update_draft(sale.clone(), by).await?
+        {
+            return Ok(sale);
+        }
+        let detail = "Only a draft can be edited; restock, pause or close a published sale.".into();
+        Err(Refusal::Conflict { code: ProblemCode::WrongState, detail })
+    }
+
+    async fn draft_sale(
+        &self,
+        id: CampaignId,
+        terms: SaleTerms,
+        created_at: Moment,
+        now: Moment,
+    ) -> Result<Campaign, Refusal> {
+        if self.ledger.items.get(terms.sale.item).await?.is_none() {
+            return Err(Refusal::invalid("item_id", "names no item"));
+        }
+        Ok(terms.campaign.drafted(id, Kind::Sale(terms.sale), created_at, now))
+    }
+
+    /// Adds units, or takes free ones out of sale; gives by how many the stock changed.
+    pub async fn restock(
+        &self,
+        id: CampaignId,
+        units: i64,
+        by: Actor,
+        key: Option<IdempotentRequest>,
+    ) -> Result<(Campaign, i64), Refusal> {
+        let _one_at_a_time = self.changes.lock().await;
+        let before = self.find(id).await?;
+        before.sale().ok_or(Rejection::NotFound)?;
+        if let Some(done) = self.changes.done_before(key.as_ref()).await? {
+            return Ok((before, done.note));
+        }
+        if !before.runs() {
+            let detail =
+                "Only a published sale that has not ended can be restocked; edit the draft instead.".into();
+            return Err(Refusal::Conflict { code: ProblemCode::WrongState, detail });
+        }
+        let amount = u32::try_from(units.unsigned_abs()).unwrap_or(u32::MAX);
+        let after = if units > 0 {
+            if i64::from(before.stock) + units > i64::from(tidegate_core::limits::MAX_STOCK) {
+                let most = tidegate_core::limits::MAX_STOCK;
+                return Err(Refusal::invalid("units", format!("would take the stock above {most}")));
+            }
+            self.ledger.stock.restock(id, amount, by, self.context.now(), key).await?
+        } else {
+            // The gate must know every slot the ledger knows before it says which are free.
+            self.gate.follow(id).await?;
+            let withdrawal = self.admission.withdraw(id, amount).await?.ok_or(Rejection::NotReady)?;
+            self.record_withdrawal(id, withdrawal, by, key).await?
+        };
+        let after = after.ok_or(Rejection::NotFound)?;
+        self.gate.follow(id).await?;
+        self.directory.running.insert(after.clone());
+        self.admission.publish(News::Campaign(id)).await;
+        let changed = i64::from(after.stock) - i64::from(before.stock);
+        Ok((after, changed))
+    }
+
+    async fn record_withdrawal(
+        &self,
+        id: CampaignId,
+        withdrawal: Withdrawal,
+        by: Actor,
+        key: Option<IdempotentRequest>,
+    ) -> Result<Option<Campaign>, Refusal> {
+        if withdrawal.units == 0 {
+            let detail = "No unit is free, so none can be taken out of sale.".into();
+            return Err(Refusal::Conflict { code: ProblemCode::NoFreeUnits, detail });
+        }
+        let recorded = self.ledger.stock.withdraw(id, withdrawal.clone(), by, self.context.now(), key).await;
+        // One whose outcome is not known stays out of sale until gate and ledger are compared.
+        if recorded.is_err()
+            && !matches!(recorded, Err(LedgerError::Unclear(_)))
+            && let Err(error) = self.admission.put_back(id, withdrawal).await
+        {
+            let id = self.context.print(id);
+            tracing::warn!(id, %error, "units stay out of sale although that could not be recorded");
+        }
+        match recorded {
+            Err(LedgerError::Unexpected(_)) => {
+                let detail = "The stock was changed by somebody else meanwhile; look at it again.".into();
+                Err(Refusal::Conflict { code: ProblemCode::StockChanged, detail })
+            }
+            recorded => Ok(recorded?),
+        }
+    }
+
+    pub async fn all_sales(&self, page: Page) -> Result<Vec<OperatedSale>, Refusal> {
+        self.sales_in(None, page).await
+    }
+
+    /// Sales in this state, or all of them; newest first.
+    pub async fn sales_in(
+        &self,
+        state: Option<CampaignState>,
+        page: Page,
+    ) -> Result<Vec<OperatedSale>, Refusal> {
+        let mut operated = Vec::new();
+        for (campaign, tally) in self.ledger.campaigns.list(SALES, state, page).await? {
+            let Some(terms) = campaign.sale().copied() else { continue };
+            let counters = self.counts.count(&campaign, tally).await;
+            operated.push(OperatedSale { campaign, terms, counters });
+        }
+        Ok(operated)
+    }
+
+    pub async fn operated_sale(&self, campaign: Campaign) -> Result<OperatedSale, Refusal> {
+        let terms = *campaign.sale().ok_or(Rejection::NotFound)?;
+        Ok(OperatedSale { counters: self.counts.counters(&campaign).await?, terms, campaign })
+    }
+}

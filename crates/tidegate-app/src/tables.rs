@@ -1,0 +1,40 @@
+//! The ledger's tables, as each service uses them: none sees the tables of another.
+
+use tidegate_ledger::{SqlLedger, tables};
+
+/// Structs of table handles, each taken from the whole ledger.
+macro_rules! tables_of {
+    ($($name:ident { $($field:ident: $handle:ident),+ })+) => { $(
+        #[derive(Clone, Debug)]
+        pub(crate) struct $name {
+            $(pub(crate) $field: tables::$handle,)+
+        }
+
+        impl From<&SqlLedger> for $name {
+            fn from(ledger: &SqlLedger) -> Self {
+                Self { $($field: ledger.$field.clone(),)+ }
+            }
+        }
+    )+ };
+}
+
+tables_of! {
+    AccountTables { accounts: Accounts, buyers: Buyers, one_time_codes: OneTimeCodes, sessions: Sessions }
+    AuditTables { campaigns: Campaigns, stock: Stock }
+    DirectoryTables { campaigns: Campaigns }
+    CampaignTables { campaigns: Campaigns, deliveries: Deliveries, draws: Draws, items: Items, stock: Stock }
+    CatalogueTables { items: Items }
+    ChangeTables { idempotency_keys: IdempotencyKeys }
+    DeliveryTables { deliveries: Deliveries, events: Events, orders: Orders, plays: Plays, webhooks: Webhooks }
+    EventTables { events: Events }
+    GateTables { campaigns: Campaigns, leases: Leases, stock: Stock }
+    FigureTables { campaigns: Campaigns, orders: Orders }
+    NodeTables { leases: Leases, orders: Orders }
+    OperatorTables { api_keys: ApiKeys, console_sessions: ConsoleSessions, operators: Operators }
+    OrderTables { orders: Orders, payments: Payments }
+    PlayTables { deliveries: Deliveries, plays: Plays }
+    ProofTables { draws: Draws, plays: Plays }
+    StorefrontTables { campaigns: Campaigns, draws: Draws }
+    WaitingRoomTables { places: WaitingRoomPlaces }
+    WebhookTables { webhooks: Webhooks }
+}

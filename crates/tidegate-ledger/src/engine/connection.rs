@@ -1,0 +1,380 @@
+//! One connection type for both databases, with the part of rusqlite's interface that the ledger uses.
+//!
+//! Every statement is written once; `dialect` translates the differences. Invariant: on PostgreSQL all rows of a query
+//! are fetched before the first is read, so that reading a row may run further queries on the same connection.
+
+use std::cell::RefCell;
+use std::fmt;
+use std::ops::Deref;
+
+use hashbrown::HashMap;
+use postgres::types::ToSql;
+use smallvec::SmallVec;
+
+use super::dialect;
+use super::dialect::Column;
+use super::values::{FromValue, Params, Value};
+pub(crate) use super::values::{Param, Values, params, row};
+
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Error {
+    #[error("there is no such row")]
+    NoRow,
+    #[error("{0}")]
+    Sqlite(#[from] rusqlite::Error),
+    #[error("{}", explained(.0))]
+    Postgres(#[from] postgres::Error),
+    /// An invariant of the ledger is violated.
+    #[error("{0}")]
+    Broken(String),
+}
+
+/// The server's message and code, which the client's error type omits from its `Display`.
+fn explained(error: &postgres::Error) -> String {
+    match error.as_db_error() {
+        Some(said) => format!("{} ({})", said.message(), said.code().code()),
+        None => {
+            let cause = std::error::Error::source(error);
+            cause.map_or_else(|| error.to_string(), |cause| format!("{error}: {cause}"))
+        }
+    }
+}
+
+pub(crate) type Result<T> = std::result::Result<T, Error>;
+
+pub(crate) enum Row<'r> {
+    Sqlite(&'r rusqlite::Row<'r>),
+    Postgres(&'r postgres::Row),
+}
+
+impl Row<'_> {
+    pub(crate) fn get<I, T>(&self, column: I) -> Result<T>
+    where
+        I: rusqlite::RowIndex + postgres::row::RowIndex + fmt::Display + Copy,
+        T: FromValue,
+    {
+        let value = match self {
+            Self::Sqlite(row) => match row.get_ref(column)? {
+                rusqlite::types::ValueRef::Null => Value::Null,
+                rusqlite::types::ValueRef::Integer(number) => Value::Int(number),
+                rusqlite::types::ValueRef::Text(bytes) => {
+                    Value::Text(std::str::from_utf8(bytes).map_err(|error| Error::Broken(error.to_string()))?)
+                }
+                rusqlite::types::ValueRef::Blob(bytes) => Value::Blob(bytes),
+                rusqlite::types::ValueRef::Real(_) => {
+                    return Err(Error::Broken(format!("{column} is no whole number")));
+                }
+            },
+            Self::Postgres(row) => row.try_get(column)?,
+        };
+        T::from_value(value)
+            .ok_or_else(|| Error::Broken(format!("{column} holds {value:?}, which does not fit")))
+    }
+}
+
+/// A connection to PostgreSQL with its prepared statements.
+pub(crate) struct Session {
+    client: RefCell<postgres::Client>,
+    statements: RefCell<HashMap<String, postgres::Statement>>,
+}
+
+impl Session {
+    fn prepare(&self, sql: &str) -> Result<postgres::Statement> {
+        if let Some(statement) = self.statements.borrow().get(sql) {
+            return Ok(statement.clone());
+        }
+        let statement = self.client.borrow_mut().prepare(&dialect::to_postgres(sql))?;
+        self.statements.borrow_mut().insert(sql.to_owned(), statement.clone());
+        Ok(statement)
+    }
+
+    fn query(&self, statement: &postgres::Statement, values: &Values<'_>) -> Result<Vec<postgres::Row>> {
+        let values: SmallVec<[&(dyn ToSql + Sync); 16]> =
+            values.iter().map(|value| value as &(dyn ToSql + Sync)).collect();
+        Ok(self.client.borrow_mut().query(statement, &values)?)
+    }
+
+    fn execute(&self, statement: &postgres::Statement, values: &Values<'_>) -> Result<usize> {
+        let values: SmallVec<[&(dyn ToSql + Sync); 16]> =
+            values.iter().map(|value| value as &(dyn ToSql + Sync)).collect();
+        let changed = self.client.borrow_mut().execute(statement, &values)?;
+        Ok(usize::try_from(changed).unwrap_or(usize::MAX))
+    }
+}
+
+pub(crate) enum Connection {
+    Sqlite(rusqlite::Connection),
+    Postgres(Box<Session>),
+}
+
+impl Connection {
+    pub(crate) fn postgres(client: postgres::Client) -> Self {
+        let session = Session { client: RefCell::new(client), statements: RefCell::default() };
+        Self::Postgres(Box::new(session))
+    }
+
+    /// Whether other nodes write, too: then rows must be locked before decisions are based on them.
+    pub(crate) fn is_shared(&self) -> bool {
+        matches!(self, Self::Postgres(_))
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        match self {
+            Self::Sqlite(_) => false,
+            Self::Postgres(session) => session.client.borrow().is_closed(),
+        }
+    }
+
+    /// Prepares the statement once per connection.
+    pub(crate) fn prepare_cached(&self, sql: &str) -> Result<Statement<'_>> {
+        Ok(match self {
+            Self::Sqlite(connection) => Statement::Sqlite(connection.prepare_cached(sql)?),
+            Self::Postgres(session) => Statement::Postgres(session, session.prepare(sql)?),
+        })
+    }
+
+    pub(crate) fn execute(&self, sql: &str, params: impl Params) -> Result<usize> {
+        self.prepare_cached(sql)?.execute(params)
+    }
+
+    pub(crate) fn query_row<T>(
+        &self,
+        sql: &str,
+        params: impl Params,
+        read: impl FnOnce(&Row<'_>) -> Result<T>,
+    ) -> Result<T> {
+        self.prepare_cached(sql)?.query_row(params, read)
+    }
+
+    /// Runs several statements without parameters, untranslated.
+    pub(crate) fn execute_batch(&self, sql: &str) -> Result<()> {
+        match self {
+            Self::Sqlite(connection) => connection.execute_batch(sql)?,
+            Self::Postgres(session) => session.client.borrow_mut().batch_execute(sql)?,
+        }
+        Ok(())
+    }
+
+    /// Begins a transaction in which all reads see the same snapshot of the database.
+    pub(crate) fn read_transaction(&self) -> Result<ReadTransaction<'_>> {
+        self.execute_batch(match self {
+            Self::Sqlite(_) => "BEGIN",
+            Self::Postgres(_) => "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",
+        })?;
+        Ok(ReadTransaction(self))
+    }
+
+    /// Runs a statement for many rows, which it reads from the table `given`; returns the number of changed rows.
+    pub(crate) fn change_many(&self, columns: &[Column], rows: &[Values<'_>], sql: &str) -> Result<usize> {
+        if rows.is_empty() {
+            return Ok(0);
+        }
+        match self {
+            Self::Sqlite(connection) => {
+                let mut statement = connection.prepare_cached(&dialect::for_one_row(columns, sql))?;
+                let mut changed = 0;
+                for row in rows {
+                    bind(&mut statement, row)?;
+                    changed += statement.raw_execute()?;
+                }
+                Ok(changed)
+            }
+            Self::Postgres(session) => {
+                let statement = session.prepare(&dialect::for_all_rows(columns, sql))?;
+                let columns = Columns::of(columns, rows);
+                let changed = session.client.borrow_mut().execute(&statement, &columns.params())?;
+                Ok(usize::try_from(changed).unwrap_or(usize::MAX))
+            }
+        }
+    }
+
+    /// Runs one statement that reads several tables of parameters. PostgreSQL only.
+    pub(crate) fn change_together(&self, tables: &[Table<'_, '_>], sql: &str) -> Result<()> {
+        let Self::Postgres(session) = self else {
+            return Err(Error::Broken("SQLite takes one table at a time".into()));
+        };
+        let all = dialect::for_tables(tables.iter().map(|table| (table.name, table.columns)), sql);
+        let statement = session.prepare(&all)?;
+        let columns: Vec<Columns<'_>> =
+            tables.iter().map(|table| Columns::of(table.columns, table.rows)).collect();
+        let params: Vec<_> = columns.iter().flat_map(Columns::params).collect();
+        session.client.borrow_mut().execute(&statement, &params)?;
+        Ok(())
+    }
+
+    /// Runs a query for many rows, which it reads from the table `given`.
+    pub(crate) fn query_many<T>(
+        &self,
+        columns: &[Column],
+        rows: &[Values<'_>],
+        sql: &str,
+        mut read: impl FnMut(&Row<'_>) -> Result<T>,
+    ) -> Result<Vec<T>> {
+        if rows.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut found = Vec::new();
+        match self {
+            Self::Sqlite(connection) => {
+                let mut statement = connection.prepare_cached(&dialect::for_one_row(columns, sql))?;
+                for row in rows {
+                    bind(&mut statement, row)?;
+                    let mut answer = statement.raw_query();
+                    while let Some(row) = answer.next()? {
+                        found.push(read(&Row::Sqlite(row))?);
+                    }
+                }
+            }
+            Self::Postgres(session) => {
+                let statement = session.prepare(&dialect::for_all_rows(columns, sql))?;
+                let columns = Columns::of(columns, rows);
+                let answer = session.client.borrow_mut().query(&statement, &columns.params())?;
+                for row in &answer {
+                    found.push(read(&Row::Postgres(row))?);
+                }
+            }
+        }
+        Ok(found)
+    }
+}
+
+/// Rows of parameters that a statement reads as a table of this name.
+pub(crate) struct Table<'a, 'v> {
+    pub(crate) name: &'static str,
+    pub(crate) columns: &'static [Column],
+    pub(crate) rows: &'a [Values<'v>],
+}
+
+/// Rows of parameters transposed to one PostgreSQL array per column.
+struct Columns<'a>(Vec<Box<dyn ToSql + Sync + 'a>>);
+
+impl<'a> Columns<'a> {
+    fn of(columns: &[Column], rows: &[Values<'a>]) -> Self {
+        let column = |(at, column): (usize, &Column)| -> Box<dyn ToSql + Sync + 'a> {
+            let values = rows.iter().map(|row| row[at]);
+            match column.kind() {
+                dialect::Kind::Int => Box::new(
+                    values
+                        .map(|value| if let Value::Int(n) = value { Some(n) } else { None })
+                        .collect::<Vec<_>>(),
+                ),
+                dialect::Kind::Text => Box::new(
+                    values
+                        .map(|value| if let Value::Text(t) = value { Some(t) } else { None })
+                        .collect::<Vec<_>>(),
+                ),
+                dialect::Kind::Blob => Box::new(
+                    values
+                        .map(|value| if let Value::Blob(b) = value { Some(b) } else { None })
+                        .collect::<Vec<_>>(),
+                ),
+            }
+        };
+        Self(columns.iter().enumerate().map(column).collect())
+    }
+
+    fn params(&self) -> Vec<&(dyn ToSql + Sync)> {
+        self.0.iter().map(|column| column.as_ref() as &(dyn ToSql + Sync)).collect()
+    }
+}
+
+fn bind(statement: &mut rusqlite::Statement<'_>, values: &Values<'_>) -> Result<()> {
+    for (value, at) in values.iter().zip(1..) {
+        statement.raw_bind_parameter(at, value)?;
+    }
+    Ok(())
+}
+
+pub(crate) enum Statement<'c> {
+    Sqlite(rusqlite::CachedStatement<'c>),
+    Postgres(&'c Session, postgres::Statement),
+}
+
+impl Statement<'_> {
+    pub(crate) fn execute(&mut self, params: impl Params) -> Result<usize> {
+        match self {
+            Self::Sqlite(statement) => {
+                bind(statement, &params.values())?;
+                Ok(statement.raw_execute()?)
+            }
+            Self::Postgres(session, statement) => session.execute(statement, &params.values()),
+        }
+    }
+
+    pub(crate) fn query_row<T>(
+        &mut self,
+        params: impl Params,
+        read: impl FnOnce(&Row<'_>) -> Result<T>,
+    ) -> Result<T> {
+        match self {
+            Self::Sqlite(statement) => {
+                bind(statement, &params.values())?;
+                let mut rows = statement.raw_query();
+                read(&Row::Sqlite(rows.next()?.ok_or(Error::NoRow)?))
+            }
+            Self::Postgres(session, statement) => {
+                let rows = session.query(statement, &params.values())?;
+                read(&Row::Postgres(rows.first().ok_or(Error::NoRow)?))
+            }
+        }
+    }
+
+    pub(crate) fn query_map<T>(
+        &mut self,
+        params: impl Params,
+        mut read: impl FnMut(&Row<'_>) -> Result<T>,
+    ) -> Result<std::vec::IntoIter<Result<T>>> {
+        let mut found = Vec::new();
+        match self {
+            Self::Sqlite(statement) => {
+                bind(statement, &params.values())?;
+                let mut rows = statement.raw_query();
+                while let Some(row) = rows.next()? {
+                    found.push(read(&Row::Sqlite(row)));
+                }
+            }
+            Self::Postgres(session, statement) => {
+                let rows = session.query(statement, &params.values())?;
+                found.extend(rows.iter().map(|row| read(&Row::Postgres(row))));
+            }
+        }
+        Ok(found.into_iter())
+    }
+
+    pub(crate) fn exists(&mut self, params: impl Params) -> Result<bool> {
+        self.query_row(params, |_| Ok(())).optional().map(|found| found.is_some())
+    }
+}
+
+/// A read-only transaction; ends when it is dropped.
+pub(crate) struct ReadTransaction<'c>(&'c Connection);
+
+impl Deref for ReadTransaction<'_> {
+    type Target = Connection;
+
+    fn deref(&self) -> &Connection {
+        self.0
+    }
+}
+
+impl Drop for ReadTransaction<'_> {
+    fn drop(&mut self) {
+        // It has written nothing, so a failing rollback loses nothing.
+        let _ = self.0.execute_batch("ROLLBACK");
+    }
+}
+
+/// Maps `Error::NoRow` to `None`.
+pub(crate) trait OptionalExtension<T> {
+    fn optional(self) -> Result<Option<T>>;
+}
+
+impl<T> OptionalExtension<T> for Result<T> {
+    fn optional(self) -> Result<Option<T>> {
+        match self {
+            Ok(value) => Ok(Some(value)),
+            Err(Error::NoRow) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+}

@@ -1,0 +1,126 @@
+//! PostgreSQL: one server, with as many databases as a test wants.
+
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+use tempfile::TempDir;
+
+use crate::servers::{Guarded, free_port};
+
+#[derive(Debug)]
+pub struct Postgres {
+    pub port: u16,
+    settings: String,
+    /// Stops the server when this is dropped, which must be before its directory goes.
+    _guard: Guarded,
+    directory: TempDir,
+}
+
+/// Debian keeps the server's programs out of the path.
+fn program(name: &str) -> PathBuf {
+    let versions = std::fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
+    let mut found: Vec<PathBuf> = versions.map(|version| version.path().join("bin").join(name)).collect();
+    found.retain(|path| path.exists());
+    found.sort();
+    found.pop().expect("PostgreSQL is needed: apt-get install postgresql")
+}
+
+/// It refuses to run as root.
+fn as_somebody(name: &str) -> Vec<String> {
+    let path = program(name).to_str().unwrap().to_owned();
+    if is_root() {
+        ["runuser", "-u", "postgres", "--"].map(str::to_owned).into_iter().chain([path]).collect()
+    } else {
+        vec![path]
+    }
+}
+
+fn is_root() -> bool {
+    let id = Command::new("id").arg("-u").output().unwrap();
+    id.stdout.trim_ascii() == b"0"
+}
+
+fn run(words: &[String]) {
+    let mut command = Command::new(&words[0]);
+    let output = command.args(&words[1..]).stdin(Stdio::null()).output().unwrap();
+    let said =
+        String::from_utf8_lossy(&output.stderr).into_owned() + &String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{words:?}: {said}");
+}
+
+impl Postgres {
+    /// One that does not wait for its disk: a crash of the server loses nothing, only one of the machine would.
+    pub fn start() -> Self {
+        Self::start_with("-c fsync=off")
+    }
+
+    /// One with these settings.
+    pub fn start_with(settings: &str) -> Self {
+        let directory = tempfile::Builder::new().prefix("tidegate-postgres").tempdir().unwrap();
+        let path = directory.path().to_str().unwrap().to_owned();
+        if is_root() {
+            run(&["chown", "postgres", &path].map(str::to_owned));
+        }
+        let data = format!("{path}/data");
+        let mut make = as_somebody("initdb");
+        let options = ["-D", &data, "-A", "trust", "-U", "tidegate", "-E", "UTF8", "--no-sync"];
+        make.extend(options.map(str::to_owned));
+        run(&make);
+        let mut stop = as_somebody("pg_ctl");
+        stop.extend(["-D", &data, "-m", "immediate", "stop"].map(str::to_owned));
+        // The directory goes, too: whoever is killed leaves it behind.
+        stop.splice(0..0, [path]);
+        let guard = Guarded::start(r#"directory=$1; shift; read -r _; "$@"; rm -rf "$directory""#, &stop);
+        let server = Self { port: free_port(), directory, settings: settings.to_owned(), _guard: guard };
+        server.launch();
+        server
+    }
+
+    fn data(&self) -> String {
+        format!("{}/data", self.directory.path().display())
+    }
+
+    /// Starts it, after it was stopped.
+    pub fn launch(&self) {
+        let directory = self.directory.path().display();
+        let log = format!("{directory}/log");
+        let options = format!(
+            "-p {} -k {directory} -c listen_addresses=127.0.0.1 -c max_connections=300 {}",
+            self.port, self.settings
+        );
+        let mut start = as_somebody("pg_ctl");
+        start.extend(["-D", &self.data(), "-l", &log, "-w", "-o", &options, "start"].map(str::to_owned));
+        let mut command = Command::new(&start[0]);
+        // Nothing of the server's must hold on to the test's pipes.
+        let command =
+            command.args(&start[1..]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        let started = command.status().unwrap();
+        assert!(started.success(), "{}", std::fs::read_to_string(log).unwrap_or_default());
+    }
+
+    /// Ends it as a crash would.
+    pub fn stop(&self) {
+        let mut stop = as_somebody("pg_ctl");
+        stop.extend(["-D", &self.data(), "-w", "-m", "immediate", "stop"].map(str::to_owned));
+        run(&stop);
+    }
+
+    /// The server's first process, whose children the others are.
+    pub fn pid(&self) -> u32 {
+        let file = std::fs::read_to_string(format!("{}/postmaster.pid", self.data())).unwrap();
+        file.lines().next().unwrap().trim().parse().unwrap()
+    }
+
+    pub fn url(&self, database: &str) -> String {
+        format!("postgres://tidegate@127.0.0.1:{}/{database}", self.port)
+    }
+
+    /// A database of its own; gives its address.
+    pub fn create(&self, database: &str) -> String {
+        let mut create = as_somebody("createdb");
+        let port = self.port.to_string();
+        create.extend(["-h", "127.0.0.1", "-p", &port, "-U", "tidegate", database].map(str::to_owned));
+        run(&create);
+        self.url(database)
+    }
+}

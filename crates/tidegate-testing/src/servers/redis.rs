@@ -1,0 +1,160 @@
+//! Redis: one server, or a cluster of three masters with a replica each.
+
+use std::process::Command;
+
+use tempfile::TempDir;
+
+use crate::servers::{Guarded, free_port, wait_until};
+
+/// One server; without persistence unless it is told otherwise.
+#[derive(Debug)]
+pub struct Redis {
+    running: Option<Guarded>,
+    pub port: u16,
+    directory: TempDir,
+    more: Vec<String>,
+}
+
+/// Ends as a crash would.
+const RUN: &str =
+    r#"redis-server "$@" & server=$!; read -r _; kill -CONT $server; kill -9 $server; wait $server"#;
+
+impl Redis {
+    pub fn start(more: &[&str]) -> Self {
+        Self::start_on(free_port(), more)
+    }
+
+    fn start_on(port: u16, more: &[&str]) -> Self {
+        let more = more.iter().map(|word| (*word).to_owned()).collect();
+        let mut server = Self { running: None, port, directory: tempfile::tempdir().unwrap(), more };
+        server.restart();
+        server
+    }
+
+    /// Ends it as a crash would.
+    pub fn kill(&mut self) {
+        self.running = None;
+    }
+
+    /// Starts it again on its port, with what it saved last.
+    pub fn restart(&mut self) {
+        let found = Command::new("redis-server").arg("--version").output();
+        found.expect("redis-server is needed: apt-get install redis-server");
+        let directory = self.directory.path().to_str().unwrap();
+        let port = self.port.to_string();
+        let mut arguments: Vec<String> = [
+            "--port",
+            &port,
+            "--dir",
+            directory,
+            "--bind",
+            "127.0.0.1",
+            "--save",
+            "",
+            "--loglevel",
+            "warning",
+        ]
+        .map(str::to_owned)
+        .to_vec();
+        arguments.extend(self.more.iter().cloned());
+        self.running = Some(Guarded::start(RUN, &arguments));
+        wait_until("redis-server answers", || self.cli(&["ping"]).trim() == "PONG");
+    }
+
+    pub fn url(&self) -> String {
+        format!("redis://127.0.0.1:{}", self.port)
+    }
+
+    /// What redis-cli prints.
+    pub fn cli(&self, command: &[&str]) -> String {
+        let output = Command::new("redis-cli").args(["-p", &self.port.to_string()]).args(command).output();
+        let output = output.expect("redis-cli is needed: apt-get install redis-tools");
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    }
+
+    /// The server's process, to send it signals.
+    pub fn pid(&self) -> u32 {
+        let info = self.cli(&["info", "server"]);
+        let line = info.lines().find_map(|line| line.strip_prefix("process_id:"));
+        line.unwrap().trim().parse().unwrap()
+    }
+}
+
+/// Three masters, each with a replica.
+pub fn cluster() -> Vec<Redis> {
+    let settings = [
+        "--cluster-enabled",
+        "yes",
+        "--cluster-node-timeout",
+        "2000",
+        // A replica that was cut off may still be promoted: that is how writes are lost.
+        "--cluster-replica-validity-factor",
+        "0",
+        "--repl-diskless-sync-delay",
+        "0",
+    ];
+    let nodes: Vec<Redis> = (0..6).map(|_| Redis::start(&settings)).collect();
+    let addresses: Vec<String> = nodes.iter().map(|node| format!("127.0.0.1:{}", node.port)).collect();
+    let mut create = Command::new("redis-cli");
+    create.args(["--cluster", "create"]).args(&addresses).args(["--cluster-replicas", "1", "--cluster-yes"]);
+    let made = create.output().unwrap();
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stdout));
+    wait_until("the cluster is whole", || {
+        let settled = |node: &Redis| {
+            node.cli(&["cluster", "info"]).contains("cluster_state:ok")
+                && !node.cli(&["info", "replication"]).contains("master_link_status:down")
+        };
+        nodes.iter().all(settled)
+    });
+    nodes
+}
+
+/// The addresses of a cluster's nodes, with commas.
+pub fn urls(nodes: &[Redis]) -> String {
+    nodes.iter().map(Redis::url).collect::<Vec<_>>().join(",")
+}
+
+/// A primary, a replica, and a sentinel that watches them.
+#[derive(Debug)]
+pub struct Watched {
+    pub primary: Redis,
+    pub replica: Redis,
+    port: u16,
+    _sentinel: Guarded,
+    _directory: TempDir,
+}
+
+impl Watched {
+    pub fn start() -> Self {
+        let primary = Redis::start(&["--repl-diskless-sync-delay", "0"]);
+        let replica = Redis::start(&["--replicaof", "127.0.0.1", &primary.port.to_string()]);
+        wait_until("the replica has its copy", || {
+            replica.cli(&["info", "replication"]).contains("master_link_status:up")
+        });
+        let (port, directory) = (free_port(), tempfile::tempdir().unwrap());
+        let file = directory.path().join("sentinel.conf");
+        let settings = format!(
+            "port {port}\nsentinel monitor main 127.0.0.1 {} 1\nsentinel down-after-milliseconds main 1000\n\
+             sentinel failover-timeout main 5000\n",
+            primary.port
+        );
+        std::fs::write(&file, settings).unwrap();
+        let arguments = [file.to_str().unwrap().to_owned(), "--sentinel".to_owned()];
+        let sentinel = Guarded::start(RUN, &arguments);
+        let watched = Self { primary, replica, port, _directory: directory, _sentinel: sentinel };
+        wait_until("the sentinel knows the replica", || {
+            watched.ask("replicas").contains(&watched.replica.port.to_string())
+        });
+        watched
+    }
+
+    fn ask(&self, what: &str) -> String {
+        let command = ["-p", &self.port.to_string(), "sentinel", what, "main"];
+        let output = Command::new("redis-cli").args(command).output().unwrap();
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    }
+
+    pub fn url(&self) -> String {
+        format!("redis+sentinel://127.0.0.1:{}/main", self.port)
+    }
+}
