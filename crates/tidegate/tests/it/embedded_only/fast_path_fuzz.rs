@@ -7,6 +7,7 @@
 use std::time::Duration;
 
 use futures_util::future::join_all;
+use tidegate_core::{CampaignId, DrawId, OrderId};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
@@ -19,6 +20,9 @@ const PARALLEL: u64 = 32;
 const QUIET: Duration = Duration::from_millis(150);
 /// A difference counts only if it is still there when both servers are given this long to answer.
 const VERY_QUIET: Duration = Duration::from_secs(2);
+
+/// The number of a sale, a draw and an order that no server has.
+const ABSENT: u64 = 1 << 40;
 
 /// SplitMix64: small, and the same everywhere.
 struct Random(u64);
@@ -58,10 +62,10 @@ const TARGETS: &[&str] = &[
     "/healthz",
     "/v1/sales",
     "/v1/sales?limit=0",
-    "/v1/sales/0000000000000/orders",
-    "/v1/draws/0000000000000/plays",
+    "/v1/sales/{sale}/orders",
+    "/v1/draws/{draw}/plays",
     "/v1/orders",
-    "/v1/orders/0000000000000/pay",
+    "/v1/orders/{order}/pay",
     "/v1/auth/login",
     "/v1/admin/sales",
     "/v1/admin/items",
@@ -113,6 +117,25 @@ const ODD_HEADERS: &[&str] = &[
     "space : before",
 ];
 
+/// Ids that a server accepts as well formed and that name nothing. Each server keys its ids with a secret of its own,
+/// so a fixed text would be an id on one server and none on the other.
+struct Ids {
+    sale: String,
+    draw: String,
+    order: String,
+}
+
+impl Ids {
+    fn of(server: &TestApp) -> Self {
+        let app = &server.app;
+        Self {
+            sale: app.text(CampaignId::from_raw(ABSENT)).as_str().to_owned(),
+            draw: app.text(DrawId::from_raw(ABSENT)).as_str().to_owned(),
+            order: app.text(OrderId::from_raw(ABSENT)).as_str().to_owned(),
+        }
+    }
+}
+
 struct Request {
     method: &'static str,
     target: &'static str,
@@ -155,8 +178,10 @@ impl Request {
         }
     }
 
-    fn bytes(&self) -> Vec<u8> {
+    fn bytes(&self, ids: &Ids) -> Vec<u8> {
         let Self { method, target, version, headers, body } = self;
+        let target =
+            target.replace("{sale}", &ids.sale).replace("{draw}", &ids.draw).replace("{order}", &ids.order);
         format!("{method} {target} {version}\r\n{}\r\n\r\n{body}", headers.join("\r\n")).into_bytes()
     }
 }
@@ -172,7 +197,7 @@ fn damage(random: &mut Random, bytes: &mut Vec<u8>) {
 }
 
 /// The pieces that a client sends one after the other: plain requests, and in half of the cases one or two faults.
-fn pieces(seed: u64) -> Vec<Vec<u8>> {
+fn pieces(seed: u64, ids: &Ids) -> Vec<Vec<u8>> {
     let mut random = Random(seed);
     let mut requests: Vec<Request> = (0..=random.below(3)).map(|_| Request::plain(&mut random)).collect();
     let faults = random.below(4).saturating_sub(1);
@@ -190,7 +215,7 @@ fn pieces(seed: u64) -> Vec<Vec<u8>> {
             }
         }
     }
-    let mut pieces: Vec<Vec<u8>> = requests.iter().map(Request::bytes).collect();
+    let mut pieces: Vec<Vec<u8>> = requests.iter().map(|request| request.bytes(ids)).collect();
     if is_joined {
         pieces = vec![pieces.concat()];
     }
@@ -250,16 +275,17 @@ fn normalised(heard: &str) -> String {
 pub(crate) async fn compare(seeds: std::ops::Range<u64>) {
     let fast = TestApp::start().await;
     let hyper = TestApp::builder().with("TIDEGATE__HTTP__FAST_PATH", "false").start().await;
+    let (fast_ids, hyper_ids) = (&Ids::of(&fast), &Ids::of(&hyper));
     let (fast_url, hyper_url) = (&fast.url, &hyper.url);
     let case = |seed: u64| async move {
-        let pieces = pieces(seed);
+        let (for_fast, for_hyper) = (pieces(seed, fast_ids), pieces(seed, hyper_ids));
         let both =
-            async |quiet| tokio::join!(play(fast_url, &pieces, quiet), play(hyper_url, &pieces, quiet));
+            async |quiet| tokio::join!(play(fast_url, &for_fast, quiet), play(hyper_url, &for_hyper, quiet));
         let (mut one, mut other) = both(QUIET).await;
         if one != other {
             (one, other) = both(VERY_QUIET).await;
         }
-        let sent: Vec<_> = pieces.iter().map(|piece| String::from_utf8_lossy(piece)).collect();
+        let sent: Vec<_> = for_fast.iter().map(|piece| String::from_utf8_lossy(piece)).collect();
         assert_eq!(one, other, "seed {seed}: {sent:?}");
     };
     let (mut from, cases) = (seeds.start, seeds.end - seeds.start);
