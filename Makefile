@@ -36,6 +36,7 @@ dist:
 
 # Throughput and latency of the shipped program against its own ceiling and the usual ways to build one; fails if a
 # figure misses its bound. Seven to eight minutes after the build.
+bench: NEEDS += nginx-light:/usr/sbin/nginx
 bench: setup dist
 	cargo build --profile dist -p tidegate-bench
 	target/dist/tidegate-bench --server target/shipped/tidegate

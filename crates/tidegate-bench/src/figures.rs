@@ -10,7 +10,7 @@ pub(crate) struct Run {
     pub(crate) p99_ms: f64,
     /// Of the server's own process, until everything is recorded.
     pub(crate) cpu_us: f64,
-    /// Of what it has behind it: Redis, PostgreSQL.
+    /// Of its proxy, Redis and PostgreSQL.
     pub(crate) behind_us: f64,
     pub(crate) recorded_after_s: f64,
 }

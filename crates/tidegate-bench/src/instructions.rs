@@ -25,7 +25,7 @@ pub(crate) fn measure(server: &Path) -> anyhow::Result<Vec<(&'static str, f64)>>
     let out = format!("--callgrind-out-file={}", directory.path().join("out").display());
     // Off until there is something to count: the start is quick.
     let valgrind = ["valgrind", "--tool=callgrind", "--instr-atstart=no", "--quiet", &out];
-    let mut server = Tidegate::under(server, &valgrind)?;
+    let mut server = Tidegate::under(server, &valgrind, &[])?;
     let mut counted = Vec::new();
     for (name, ask, expect) in KINDS {
         send(&mut server, ask, WARM_UP, expect)?;

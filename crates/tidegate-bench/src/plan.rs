@@ -9,6 +9,9 @@ pub(crate) enum At {
     /// The canned answers.
     Generator,
     Embedded,
+    /// The same behind nginx with `deploy/proxy.conf`; and that without the fast path.
+    Proxied,
+    ProxiedHyper,
     Classic,
     RowLock,
     /// Nodes that answer after the database's commit, and after the gate.
@@ -25,6 +28,8 @@ pub(crate) enum Ask {
     Health,
     /// An order of a fresh buyer in a sale that has one for everybody.
     Order,
+    /// The same, with a page of the storefront in place of every fourth order.
+    OrderOrPage,
     /// An order in a sale that is sold out.
     SoldOut,
     /// A pass of a fresh buyer.
@@ -77,7 +82,7 @@ pub(crate) const CAPACITY: Candidate = candidate("capacity", At::Embedded, Ask::
 /// Those that are measured in the same rounds, in the order of a round; those that are compared are neighbours. The
 /// servers of a sitting are gone when the next begins: an idle node, its Redis and its database take some hundredths
 /// of a core together, and what they do disturbs whoever is measured beside them.
-pub(crate) const SITTINGS: [&[Candidate]; 3] = [&PROCESS, &GATE, &LEDGER];
+pub(crate) const SITTINGS: [&[Candidate]; 4] = [&PROCESS, &PROXY, &GATE, &LEDGER];
 
 /// What one process does, and the classic way beside it.
 const PROCESS: [Candidate; 11] = [
@@ -93,6 +98,13 @@ const PROCESS: [Candidate; 11] = [
     aside(candidate("draw", At::Embedded, Ask::Play, 256, 50_000, 201)),
     // Over twice as many connections, so that more wait at the server than it is used to; for as long.
     Candidate { offered: Some(3.0), ..candidate("overload", At::Embedded, Ask::Order, 512, 150_000, 201) },
+];
+
+/// The deployment that the README recommends: pages and orders share the proxy's pool of connections. Both servers
+/// are the same but for `http.fast_path`.
+const PROXY: [Candidate; 2] = [
+    seldom(candidate("behind_proxy", At::Proxied, Ask::OrderOrPage, 256, 30_000, 201)),
+    seldom(candidate("behind_proxy_hyper", At::ProxiedHyper, Ask::OrderOrPage, 256, 30_000, 201)),
 ];
 
 /// What a node answers after its gate, and the classic way once more: both write to Redis and wait for no database.

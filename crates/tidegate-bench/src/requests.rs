@@ -7,6 +7,7 @@ use std::net::SocketAddr;
 
 /// A key as clients make them, of 36 characters; the number of the request is its end.
 const KEY: &str = "5f0c6d2e-7a41-4c39-9b1d-";
+const PAGE_EVERY: usize = 4;
 pub(crate) const ORDER: &str = r#"{"quantity":1}"#;
 
 #[derive(Clone, Debug)]
@@ -16,6 +17,8 @@ pub(crate) struct Requests {
     after_key: Vec<u8>,
     /// Taken in turn.
     tokens: Vec<String>,
+    /// Asked for in place of every `PAGE_EVERY`th request.
+    page: Option<Vec<u8>>,
 }
 
 impl Requests {
@@ -30,12 +33,28 @@ impl Requests {
             )
             .into(),
             tokens,
+            page: None,
         }
+    }
+
+    /// Mixes them with requests for this page.
+    pub(crate) fn with_page(self, to: SocketAddr, path: &str) -> Self {
+        let page = format!("GET {path} HTTP/1.1\r\nHost: {to}\r\nAccept: text/html\r\n\r\n");
+        Self { page: Some(page.into()), ..self }
+    }
+
+    /// How many of the first `count` requests are for the page.
+    pub(crate) fn pages_in(&self, count: usize) -> usize {
+        if self.page.is_some() { count.div_ceil(PAGE_EVERY) } else { 0 }
     }
 
     /// The request with this number, in place of what was in `buffer`.
     pub(crate) fn write(&self, number: usize, buffer: &mut Vec<u8>) {
         buffer.clear();
+        if let Some(page) = self.page.as_ref().filter(|_| number.is_multiple_of(PAGE_EVERY)) {
+            buffer.extend_from_slice(page);
+            return;
+        }
         buffer.extend_from_slice(&self.before_token);
         buffer.extend_from_slice(self.tokens[number % self.tokens.len()].as_bytes());
         buffer.extend_from_slice(&self.after_token);
@@ -64,5 +83,19 @@ mod tests {
         assert!(text.starts_with("POST /x HTTP/1.1\r\nHost: 127.0.0.1:80\r\nAuthorization: Bearer b\r\n"));
         assert!(text.contains("Idempotency-Key: 5f0c6d2e-7a41-4c39-9b1d-000000000001\r\n"));
         assert!(text.ends_with("Content-Length: 14\r\n\r\n{\"quantity\":1}"));
+    }
+
+    #[test]
+    fn pages_are_counted_as_they_are_written() {
+        let to = "127.0.0.1:80".parse().unwrap();
+        let requests = Requests::new(to, "POST /x", ORDER, vec!["a".into()]).with_page(to, "/page");
+        for count in 0..10 {
+            let is_page = |number| {
+                let mut buffer = Vec::new();
+                requests.write(number, &mut buffer);
+                buffer.starts_with(b"GET /page ")
+            };
+            assert_eq!(requests.pages_in(count), (0..count).filter(|number| is_page(*number)).count());
+        }
     }
 }

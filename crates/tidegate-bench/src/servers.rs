@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::Context;
-use tidegate_testing::servers::{Postgres, Redis};
+use tidegate_testing::servers::{Nginx, Postgres, Redis};
 
 use crate::operator::Operator;
 use crate::plan::{Ask, At};
@@ -23,6 +23,8 @@ const REDIS: [&str; 6] =
 const LINKS: &str = "2";
 const AT_ONCE: (&str, &str) = ("TIDEGATE__SALES__ANSWER_WITHIN_MS", "0");
 const ONE_BY_ONE: (&str, &str) = ("TIDEGATE__CLUSTER__BATCHES", "false");
+const NO_FAST_PATH: (&str, &str) = ("TIDEGATE__HTTP__FAST_PATH", "false");
+
 /// A server that is not ours.
 #[derive(Debug)]
 struct Rival {
@@ -69,6 +71,8 @@ impl Servers {
             }
             At::RowLock => rival(Program::ours(&["row-lock", &self.database("row_lock"), LINKS])?, None),
             At::Embedded => Server::Ours(Box::new(Tidegate::embedded(&self.program)?)),
+            At::Proxied => Server::Ours(Box::new(Tidegate::proxied(&self.program, &[])?)),
+            At::ProxiedHyper => Server::Ours(Box::new(Tidegate::proxied(&self.program, &[NO_FAST_PATH])?)),
             At::Cluster201 => self.node("cluster_201", &[])?,
             At::Cluster202 => self.node("cluster_202", &[AT_ONCE])?,
             At::OneByOne => self.node("one_by_one", &[AT_ONCE, ONE_BY_ONE])?,
@@ -97,8 +101,12 @@ impl Servers {
         })
     }
 
+    /// Where buyers connect: the proxy, if there is one.
     pub(crate) fn address(&mut self, at: At) -> anyhow::Result<SocketAddr> {
-        Ok(self.program(at)?.address)
+        Ok(match self.server(at)? {
+            Server::Ours(ours) => ours.proxy().map_or(ours.program().address, Nginx::address),
+            Server::Rival(rival) => rival.program.address,
+        })
     }
 
     /// What a run sends; what it needs on the server is made.
@@ -109,14 +117,15 @@ impl Servers {
         }
     }
 
-    /// Processor time so far: of the server, and of what is behind it.
+    /// Processor time so far: of the server, and of its proxy, Redis and PostgreSQL together.
     pub(crate) fn cpu(&mut self, at: At) -> anyhow::Result<(Duration, Duration)> {
         let own = cpu(self.program(at)?.pid())?;
-        let redis = match self.server(at)? {
-            Server::Ours(ours) => ours.redis(),
-            Server::Rival(rival) => rival.redis.as_ref(),
+        let (redis, proxy) = match self.server(at)? {
+            Server::Ours(ours) => (ours.redis(), ours.proxy()),
+            Server::Rival(rival) => (rival.redis.as_ref(), None),
         };
         let mut behind = redis.map_or(Ok(Duration::ZERO), |redis| cpu(redis.pid()))?;
+        behind += proxy.map_or(Ok(Duration::ZERO), |proxy| cpu_of_family(proxy.pid()))?;
         if let (At::RowLock | At::Cluster201 | At::Cluster202 | At::OneByOne, Some(postgres)) =
             (at, &self.postgres)
         {

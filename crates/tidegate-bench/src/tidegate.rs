@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use tempfile::TempDir;
-use tidegate_testing::servers::Redis;
+use tidegate_testing::servers::{Nginx, Redis};
 
 use crate::operator::{KEY, Operator};
 use crate::plan::Ask;
@@ -21,6 +21,8 @@ const SETTINGS: [(&str, &str); 7] = [
     ("TIDEGATE__LIMITS__PER_ADDRESS_BURST", "10000000"),
 ];
 
+/// The proxy configuration that we ship.
+const PROXY: &str = include_str!("../../../deploy/proxy.conf");
 const SEED: &str = r#"{"client_seed":"lantern"}"#;
 
 #[derive(Debug)]
@@ -30,6 +32,8 @@ pub(crate) struct Tidegate {
     _directory: Option<TempDir>,
     /// A node's own Redis.
     redis: Option<Redis>,
+    /// What buyers connect to, if it is not the server itself.
+    proxy: Option<Nginx>,
     /// A sale whose only unit somebody has.
     sold_out: Option<String>,
 }
@@ -37,26 +41,33 @@ pub(crate) struct Tidegate {
 impl Tidegate {
     /// Embedded, on an empty directory, with everything on its default but what a benchmark has to change.
     pub(crate) fn embedded(server: &Path) -> anyhow::Result<Self> {
-        Self::under(server, &[])
+        Self::under(server, &[], &[])
     }
 
-    /// The same, run by another program.
-    pub(crate) fn under(server: &Path, wrapper: &[&str]) -> anyhow::Result<Self> {
+    /// The same behind nginx with the configuration that we ship.
+    pub(crate) fn proxied(server: &Path, more: &[(&str, &str)]) -> anyhow::Result<Self> {
+        let running = Self::under(server, &[], more)?;
+        let proxy = Nginx::start(PROXY, running.program.address);
+        Ok(Self { proxy: Some(proxy), ..running })
+    }
+
+    /// The same, run by another program, with more settings.
+    pub(crate) fn under(server: &Path, wrapper: &[&str], more: &[(&str, &str)]) -> anyhow::Result<Self> {
         let directory = tempfile::Builder::new().prefix("tidegate-bench").tempdir()?;
-        let running = Self::start(server, directory.path(), wrapper)?;
+        let running = Self::start(server, directory.path(), wrapper, more)?;
         Ok(Self { _directory: Some(directory), ..running })
     }
 
     /// The same on a directory that stays.
     pub(crate) fn on(server: &Path, data: &Path) -> anyhow::Result<Self> {
-        Self::start(server, data, &[])
+        Self::start(server, data, &[], &[])
     }
 
-    fn start(server: &Path, data: &Path, wrapper: &[&str]) -> anyhow::Result<Self> {
+    fn start(server: &Path, data: &Path, wrapper: &[&str], more: &[(&str, &str)]) -> anyhow::Result<Self> {
         let data = data.display().to_string();
         let arguments = ["serve", "--json", "--no-demo", "--data-dir", &data];
-        let program = Program::start(server, &arguments, &SETTINGS, wrapper)?;
-        Ok(Self { program, _directory: None, redis: None, sold_out: None })
+        let program = Program::start(server, &arguments, &[&SETTINGS, more].concat(), wrapper)?;
+        Ok(Self { program, _directory: None, redis: None, proxy: None, sold_out: None })
     }
 
     /// A node by itself, with a Redis and a database of its own.
@@ -70,7 +81,7 @@ impl Tidegate {
         let behind = [("TIDEGATE_DATABASE_URL", database), ("TIDEGATE_REDIS_URL", &url)];
         let settings = [&SETTINGS, &behind[..], more].concat();
         let program = Program::start(server, &["serve", "--json", "--no-demo"], &settings, &[])?;
-        Ok(Self { program, _directory: None, redis: Some(redis), sold_out: None })
+        Ok(Self { program, _directory: None, redis: Some(redis), proxy: None, sold_out: None })
     }
 
     pub(crate) fn operator(&self) -> Operator {
@@ -86,6 +97,10 @@ impl Tidegate {
         self.program.stop()
     }
 
+    pub(crate) fn proxy(&self) -> Option<&Nginx> {
+        self.proxy.as_ref()
+    }
+
     pub(crate) fn redis(&self) -> Option<&Redis> {
         self.redis.as_ref()
     }
@@ -93,15 +108,22 @@ impl Tidegate {
     /// What a run sends: sales and buyers are made for it.
     pub(crate) fn requests(&mut self, ask: Ask, count: usize) -> anyhow::Result<Requests> {
         let operator = self.operator();
+        let to = self.program.address;
         let (line, body, buyers) = match ask {
             Ask::Health => ("GET /healthz".to_owned(), ORDER, 1),
             Ask::Order => (format!("POST /v1/sales/{}/orders", operator.sale(count, false)?), ORDER, count),
+            Ask::OrderOrPage => {
+                let sale = operator.sale(count, false)?;
+                let line = format!("POST /v1/sales/{sale}/orders");
+                let orders = Requests::new(to, &line, ORDER, operator.tokens(count)?);
+                return Ok(orders.with_page(to, &format!("/sales/{sale}")));
+            }
             Ask::SoldOut => (format!("POST /v1/sales/{}/orders", self.sold_out()?), ORDER, count),
             Ask::Pass => (format!("POST /v1/sales/{}/passes", operator.sale(count, true)?), "{}", count),
             Ask::Play => (format!("POST /v1/draws/{}/plays", operator.draw(count)?), SEED, count),
             Ask::Item => (format!("GET /v1/items/{}", operator.item()?), "", 1),
         };
-        Ok(Requests::new(self.program.address, &line, body, operator.tokens(buyers)?))
+        Ok(Requests::new(to, &line, body, operator.tokens(buyers)?))
     }
 
     fn sold_out(&mut self) -> anyhow::Result<String> {

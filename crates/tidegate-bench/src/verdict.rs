@@ -21,7 +21,7 @@ const fn rates(name: &'static str, over: &'static str, under: &'static str) -> C
     Comparison { name, over, under, of: |run| run.rate }
 }
 
-const COMPARISONS: [Comparison; 9] = [
+const COMPARISONS: [Comparison; 10] = [
     rates("embedded_over_ceiling", "embedded", "ceiling"),
     rates("embedded_over_classic", "embedded", "classic"),
     Comparison {
@@ -37,6 +37,8 @@ const COMPARISONS: [Comparison; 9] = [
     // For information: what going to Redis together gains, and what a draw costs beside a sale.
     rates("cluster_202_over_one_by_one", "cluster_202", "cluster_202_one_by_one"),
     rates("draw_over_embedded", "draw", "embedded"),
+    // What the fast path gains where a proxy takes a share of the cores.
+    rates("behind_proxy_over_hyper", "behind_proxy", "behind_proxy_hyper"),
 ];
 
 /// What has to be reached.

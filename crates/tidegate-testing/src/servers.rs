@@ -6,6 +6,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot have its server says where")]
 
 pub mod driver;
+pub mod nginx;
 pub mod postgres;
 pub mod redis;
 
@@ -13,6 +14,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 pub use self::driver::Driver;
+pub use self::nginx::Nginx;
 pub use self::postgres::Postgres;
 pub use self::redis::Redis;
 
