@@ -4,7 +4,7 @@
 //! in the system's temporary directory, so its figures depend on that disk. Redis is a private server on the same
 //! machine.
 
-#![expect(clippy::unwrap_used, reason = "a benchmark that cannot run says where")]
+#![expect(clippy::unwrap_used, reason = "a failed unwrap stops the benchmark")]
 
 use std::path::Path;
 use std::sync::Arc;
@@ -50,6 +50,7 @@ fn journal(directory: &Path) -> Journal {
         segment_bytes: 64 << 20,
         max_unrecorded: STOCK as usize,
         answer_timeout: std::time::Duration::from_secs(5),
+        max_deferral: std::time::Duration::ZERO,
     };
     Journal::open(options, 0, Box::new(RealDisk), Box::new(Silent)).unwrap()
 }

@@ -106,8 +106,9 @@ macro_rules! either {
 }
 
 impl Admission {
-    pub fn embedded(gate: Arc<MemoryGate>, journal: Arc<Journal>) -> Self {
-        Self::Embedded(Embedded::new(gate, journal))
+    /// `first_time_buyers` says whether buyers who have never claimed anything are remembered.
+    pub fn embedded(gate: Arc<MemoryGate>, journal: Arc<Journal>, first_time_buyers: bool) -> Self {
+        Self::Embedded(Embedded::new(gate, journal, first_time_buyers))
     }
 
     /// The operations that only a cluster has. For wiring: a use case asks for the operation it needs instead.

@@ -4,6 +4,7 @@
 //! by a message of the node that recorded them, or from the ledger, since messages can be lost. Invariants: an order
 //! is reported only after the ledger has committed it; a claim that the gate's server has lost is reported as lost.
 
+pub mod claim_counts;
 pub mod gate;
 mod news;
 mod outcomes;
@@ -31,6 +32,7 @@ use crate::cluster::gate::{
     DecideError, DecisionObserver, FailedClaim, GrantedClaim, OutcomeReceiver, RedisGate, SubmitOptions,
 };
 use crate::cluster::redis_link::Link;
+use crate::cluster::stream::Deferral;
 use crate::cluster::waiting_room::RedisWaitingRoom;
 use crate::gate::GateError;
 use crate::intake::{AppendError, Unrecorded};
@@ -58,6 +60,8 @@ pub struct ClusterOptions {
     pub batches: bool,
     /// How long a request waits for its claim to be recorded; zero if requests do not wait.
     pub answer_timeout: Duration,
+    /// How long a burst may defer recording, if requests do not wait for it.
+    pub max_deferral: Duration,
 }
 
 /// A handle; cheap to clone.
@@ -129,8 +133,11 @@ impl Cluster {
             return;
         }
         let listener = Arc::new(OutcomeListener { shared: Arc::downgrade(&self.0), next: listener });
-        let burst = self.0.options.answer_timeout.is_zero().then(|| self.0.claims.pending.burst().clone());
-        self.0.claims.recorders.start(ledger, listener, now, burst).await;
+        let deferral = self.0.options.answer_timeout.is_zero().then(|| Deferral {
+            counts: self.0.claims.pending.counts().clone(),
+            max: self.0.options.max_deferral,
+        });
+        self.0.claims.recorders.start(ledger, listener, now, deferral).await;
         tokio::spawn(look_up_outcomes(Arc::downgrade(&self.0)));
     }
 

@@ -33,9 +33,10 @@ pub struct Embedded {
 }
 
 impl Embedded {
-    pub(crate) fn new(gate: Arc<MemoryGate>, journal: Arc<Journal>) -> Self {
+    pub(crate) fn new(gate: Arc<MemoryGate>, journal: Arc<Journal>, first_time_buyers: bool) -> Self {
         let progress = watch::Sender::new(journal.recorded_through());
-        Self { gate, journal, progress, buyers: BuyerLocks::default(), rooms: Arc::default() }
+        let buyers = BuyerLocks::new(first_time_buyers);
+        Self { gate, journal, progress, buyers, rooms: Arc::default() }
     }
 
     pub(crate) fn gate(&self) -> &MemoryGate {

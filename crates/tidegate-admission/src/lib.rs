@@ -5,6 +5,7 @@
 //! survives any crash.
 
 mod admission;
+mod burst;
 pub mod cluster;
 pub mod embedded;
 pub mod gate;

@@ -1,6 +1,6 @@
 //! The embedded backends against the conformance suite.
 
-#![expect(clippy::unwrap_used, reason = "a test says what it expects by failing")]
+#![expect(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
 
 use std::path::Path;
 use std::sync::Arc;
@@ -33,6 +33,7 @@ fn journal(directory: &Path, recorded: u64) -> Journal {
         segment_bytes: 64 << 10,
         max_unrecorded: 1_000,
         answer_timeout: Duration::from_secs(5),
+        max_deferral: Duration::from_secs(1),
     };
     Journal::open(options, recorded, Box::new(RealDisk), Box::new(Silent)).unwrap()
 }

@@ -2,7 +2,7 @@
 //!
 //! Not covered: whether the disk keeps what it reported as synced. That needs a power cut.
 
-#![expect(clippy::unwrap_used, reason = "a test says what it expects by failing")]
+#![expect(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
 
 use std::fs::File;
 use std::io;
@@ -82,6 +82,7 @@ fn options(directory: &Path) -> JournalOptions {
         segment_bytes: SEGMENT,
         max_unrecorded: 100_000,
         answer_timeout: Duration::from_secs(30),
+        max_deferral: Duration::from_secs(1),
     }
 }
 
@@ -279,7 +280,7 @@ async fn a_request_that_waits_too_long_for_the_disk_is_answered_as_late_and_its_
     let second = journal.enqueue(Arc::new(claim(3, 3, &[3]))).unwrap();
     let (first, second) = (Durability::new(first, timeout), Durability::new(second, timeout));
     assert_eq!(tokio::join!(first.wait(), second.wait()), (Err(AppendError::Late), Err(AppendError::Late)));
-    assert!(started.elapsed() >= timeout, "not before the timeout");
+    assert!(started.elapsed() >= timeout, "answered before the timeout");
     // A later request has a timeout of its own.
     let third = journal.enqueue(Arc::new(claim(4, 4, &[4]))).unwrap();
     disk.0.hangs.store(false, Ordering::SeqCst);

@@ -1,4 +1,4 @@
-//! The recorder and a claim that the ledger cannot record: the others are recorded.
+//! The recorder sets aside a claim that the ledger cannot record, and records the others.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -35,7 +35,7 @@ impl Listener for Heard {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_poisoned_claim_is_set_aside_and_the_others_go_on() {
+async fn a_poisoned_claim_is_set_aside_and_the_others_are_recorded() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("ledger.db");
     let options = SqliteOptions { path: path.clone(), readers: 2, cache_mb: 4, max_mb: None };
@@ -54,6 +54,7 @@ async fn a_poisoned_claim_is_set_aside_and_the_others_go_on() {
         segment_bytes: 64 << 10,
         max_unrecorded: 1_000,
         answer_timeout: Duration::from_secs(5),
+        max_deferral: Duration::from_secs(1),
     };
     let journal = Arc::new(Journal::open(options, 0, Box::new(RealDisk), Box::new(Silent)).unwrap());
     for order in 1..=6 {
@@ -78,11 +79,11 @@ async fn a_poisoned_claim_is_set_aside_and_the_others_go_on() {
     assert_eq!(outcomes.iter().map(|(order, _)| *order).collect::<Vec<_>>(), [1, 2, 3, 4, 5, 6]);
     assert_eq!(outcomes.iter().filter(|(_, outcome)| *outcome == RecordOutcome::Order).count(), 5);
     let order = ledger.orders.get(OrderId::from_raw(3)).await.unwrap().unwrap();
-    assert_eq!(order.state, OrderState::Rejected, "its buyer sees it");
+    assert_eq!(order.state, OrderState::Rejected, "the buyer sees the rejection");
     let why: String =
         raw.query_row("SELECT why FROM set_aside WHERE position = 3", [], |row| row.get(0)).unwrap();
     assert!(why.contains("poison"), "{why}");
     let seed = ledger.stock.seed(CAMPAIGN).await.unwrap().unwrap();
-    assert_eq!(seed.taken, [1, 2, 4, 5, 6], "its unit is for sale again");
+    assert_eq!(seed.taken, [1, 2, 4, 5, 6], "the unit is on sale again");
     assert_eq!(journal.depth(), 0);
 }

@@ -1,4 +1,4 @@
-//! The operators' API.
+//! The operators' API, under `/v1/admin`.
 
 pub(crate) mod api_keys;
 pub(crate) mod deliveries;
@@ -30,7 +30,7 @@ pub(crate) fn routes() -> OpenApiRouter<Site> {
         .merge(operators::routes())
         .merge(api_keys::routes())
         .routes(routes!(plays::plays))
-        .routes(routes!(tokens::mint))
+        .routes(routes!(tokens::create_test_buyers))
         .routes(routes!(events::events))
         .routes(routes!(items::create, items::admin_list))
         .routes(routes!(items::update, items::admin_show))

@@ -1,4 +1,4 @@
-//! Draws, as players see them, and their proofs.
+//! Published draws and their proofs.
 
 pub(crate) mod json;
 pub(crate) mod list;

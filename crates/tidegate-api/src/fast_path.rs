@@ -1,4 +1,4 @@
-//! The fast path: plain requests are parsed straight off the socket and answered on it, without hyper.
+//! The fast path: parses plain requests directly from the socket and answers them without hyper.
 //!
 //! hyper implements all of HTTP/1.1, which takes a third of an order's time. Invariants: only requests that the strict
 //! parser accepts (`PlainRequest`) are answered here, and their responses equal hyper's but for `Date`. Orders and
@@ -32,7 +32,7 @@ use self::response::{BUFFER_BYTES, ResponseWriter};
 use super::hot_routes::{HotRoute, HotRoutes};
 use super::socket::Socket;
 
-/// The size of a read; an order takes up a tenth of it, a browser's request up to a half.
+/// Size of a read: about ten times an order, twice a large browser request.
 const READ_BYTES: usize = 4 << 10;
 
 /// Why the fast path stopped serving a connection.
@@ -44,7 +44,7 @@ pub enum End {
     HandOver(Bytes),
 }
 
-/// Serves a connection until one of the ends. `idle_timeout` is how long the client may send nothing.
+/// Serves a connection until it is closed or handed over. `idle_timeout` limits how long the client may send nothing.
 pub async fn serve(
     socket: &mut Socket,
     peer: IpAddr,
@@ -81,7 +81,8 @@ pub async fn serve(
         let Some(request) = PlainRequest::parse(&read, &mut room) else { return End::HandOver(read.into()) };
         let mut out = ResponseWriter { socket, bytes: &mut buffer, is_last: &is_closing };
         match answer(request, routes, peer, received, &mut out).await {
-            // Not when the request was received: a response may take longer than a client may be idle.
+            // The idle time starts with the response, not with the request: a response may take longer than
+            // `idle_timeout`.
             Ok(Answered::After(took)) => last_response = received.at + took,
             Ok(Answered::ByHyper) => return End::HandOver(read.into()),
             Err(_) => return End::Closed,
@@ -92,9 +93,9 @@ pub async fn serve(
 }
 
 enum Answered {
-    /// Here, after this time.
+    /// Answered here, in this time.
     After(Duration),
-    /// Nothing was written: hyper has to answer.
+    /// Not answered and nothing written: hyper has to answer.
     ByHyper,
 }
 
@@ -121,7 +122,7 @@ async fn answer_hot_route(
     out: &mut ResponseWriter<'_>,
 ) -> io::Result<Answered> {
     let PlainRequest { target, headers, body, .. } = request;
-    let (headers, body) = (Headers::Read(headers), RequestBody::Complete(body));
+    let (headers, body) = (Headers::Parsed(headers), RequestBody::Complete(body));
     let (response, common) = routes.dispatch(route, peer, target, headers, body, received).await;
     out.begin(response.status);
     response.headers.iter().for_each(|(name, value)| write_header(out.bytes, name, value.as_bytes()));

@@ -27,6 +27,8 @@ use super::{broken, orders, plays};
 pub struct HotRoutes {
     pub(super) site: Site,
     pub(super) router: Router,
+    /// Whether orders and plays bypass the router.
+    pub(super) bypass: bool,
 }
 
 /// A route that bypasses the router.
@@ -54,7 +56,7 @@ impl HotRoutes {
 
     /// `None` also for a path that only resembles one: the router answers what is wrong with it.
     pub(super) fn hot_route(&self, method: &Method, path: &str) -> Option<HotRoute> {
-        if method != Method::POST {
+        if !self.bypass || method != Method::POST {
             return None;
         }
         if let Some(rest) = path.strip_prefix("/v1/sales/") {
@@ -83,7 +85,7 @@ impl HotRoutes {
             RequestScope::begin(site, pattern, &Method::POST, path, Some(client), received.at);
         let response = async {
             match (admitted, route) {
-                (Err(refusal), _) => refusal.into_plain(),
+                (Err(refusal), _) => refusal.into_response_parts(),
                 (Ok(()), HotRoute::Order(sale)) => {
                     orders::place::answer(site, sale, headers, body, received).await
                 }
@@ -95,7 +97,7 @@ impl HotRoutes {
         };
         // Pinned here, so that it is not moved into `catch_unwind`.
         let response = AssertUnwindSafe(pin!(response)).catch_unwind().await;
-        let response = response.unwrap_or_else(|_| broken().into_plain());
+        let response = response.unwrap_or_else(|_| broken().into_response_parts());
         let common = scope.end(response.status);
         (response, common)
     }

@@ -1,4 +1,4 @@
-//! The catalogue.
+//! The catalogue of items.
 
 pub(crate) mod json;
 pub(crate) mod list;

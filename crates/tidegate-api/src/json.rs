@@ -1,11 +1,11 @@
-//! The JSON that several resources share: money, protection, pages of a list.
+//! JSON shapes shared by several resources: money, protection, pages of a list.
 
 use serde::{Serialize, Serializer};
 use tidegate_core::campaign::Challenge;
 use tidegate_core::{Currency, Money, Protect};
 use utoipa::ToSchema;
 
-/// An amount in minor units.
+/// An amount in minor units of its currency.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct MoneyShape {
     #[schema(example = 9900)]
@@ -21,23 +21,23 @@ impl From<Money> for MoneyShape {
     }
 }
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for it")]
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde requires this signature")]
 pub(crate) fn as_letters<S: Serializer>(currency: &Currency, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_str(currency.as_str())
 }
 
-/// What stands between a visitor and the gate.
+/// Protection of a campaign against bots and overload.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct ProtectShape {
     /// `none`, `pow` or `image`.
     challenge: &'static str,
     pow_difficulty: u32,
-    /// Whether an order needs a pass.
+    /// Whether an order or play requires a pass.
     pass: bool,
     pass_factor: u32,
-    /// 0: no limit.
+    /// Attempts per second and buyer; 0 means no limit.
     user_rate_per_s: u32,
-    /// 0: no limit.
+    /// Attempts per second in total; 0 means no limit.
     sale_rate_per_s: u32,
     #[serde(skip_serializing_if = "Option::is_none")]
     admit_per_s: Option<u32>,
@@ -57,7 +57,7 @@ impl From<&Protect> for ProtectShape {
     }
 }
 
-/// One page of a list; `next` goes into `cursor`, and is null on the last page.
+/// A page of a list. Pass `next` as `cursor` to get the next page; it is null on the last page.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct PageShape<T> {
     data: Vec<T>,
@@ -65,7 +65,7 @@ pub(crate) struct PageShape<T> {
 }
 
 impl<T> PageShape<T> {
-    /// `rows` with how each is shown and what its cursor is.
+    /// Builds a page from `rows`. `next` is the cursor of the last row, if the page is full.
     pub(crate) fn of<R>(
         rows: Vec<R>,
         limit: u32,

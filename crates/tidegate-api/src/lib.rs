@@ -48,8 +48,9 @@ pub use self::hot_routes::HotRoutes;
 )]
 struct Api;
 
-/// Every route of the API with the document that describes them, and `pages` beside them.
-pub fn hot_routes(site: Site, pages: Router<Site>) -> HotRoutes {
+/// Every route of the API with the document that describes them, and `pages` beside them. `bypass` says whether orders
+/// and plays bypass the router.
+pub fn hot_routes(site: Site, pages: Router<Site>, bypass: bool) -> HotRoutes {
     let (router, api) = api().split_for_parts();
     let docs: Router<Site> = SwaggerUi::new("/docs").url("/openapi.json", api).into();
     let router = router
@@ -61,9 +62,9 @@ pub fn hot_routes(site: Site, pages: Router<Site>) -> HotRoutes {
             Problem::new(StatusCode::METHOD_NOT_ALLOWED, ProblemCode::MethodNotAllowed, detail)
         })
         .layer(CatchPanicLayer::custom(|_| broken().into_response()))
-        .layer(middleware::from_fn_with_state(site.clone(), request_scope::by_router))
+        .layer(middleware::from_fn_with_state(site.clone(), request_scope::layer))
         .with_state(site.clone());
-    HotRoutes { site, router }
+    HotRoutes { site, router, bypass }
 }
 
 fn api() -> OpenApiRouter<Site> {

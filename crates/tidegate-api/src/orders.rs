@@ -1,4 +1,4 @@
-//! Orders, as their buyers see them.
+//! Orders: the buyer's endpoints.
 
 pub(crate) mod cancel;
 pub(crate) mod json;

@@ -1,11 +1,11 @@
-//! What stands before the gate: a sale's or draw's challenge, and the pass for having solved it.
+//! Challenges of sales and draws, and the passes issued for solving them.
 
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use tidegate_app::challenges::{Offer, Task};
+use tidegate_app::challenges::{IssuedChallenge, Task};
 use tidegate_core::{CampaignId, DrawId, UserId};
 use tidegate_http::Site;
 use tidegate_http::input::{Buyer, Id, Input};
@@ -22,23 +22,23 @@ pub(crate) fn routes() -> OpenApiRouter<Site> {
         .routes(routes!(pass_of_draw))
 }
 
-/// Something to solve. `pow` comes with an ALTCHA challenge, `image` with a picture.
+/// A challenge to solve before ordering or playing: a proof of work (ALTCHA) or a picture.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct ChallengeShape {
     id: String,
     /// `pow` or `image`.
     kind: &'static str,
-    /// For `pow`: the challenge of the ALTCHA protocol. The answer is its payload, as JSON in base64.
+    /// For `pow`: an ALTCHA challenge. The answer is the ALTCHA payload, as JSON in base64.
     #[serde(skip_serializing_if = "Option::is_none")]
     challenge: Option<Value>,
-    /// For `image`: a data URL. The answer is what it shows, in any case.
+    /// For `image`: a data URL. The answer is the text in the picture, in upper or lower case.
     #[serde(skip_serializing_if = "Option::is_none")]
     image: Option<String>,
     expires_at: String,
 }
 
 impl ChallengeShape {
-    fn of(offer: Offer) -> Self {
+    fn of(offer: IssuedChallenge) -> Self {
         let (kind, challenge, image) = match offer.task {
             Task::Pow(challenge) => ("pow", serde_json::to_value(challenge).ok(), None),
             Task::Image(image) => ("image", None, Some(image)),
@@ -47,7 +47,9 @@ impl ChallengeShape {
     }
 }
 
-/// A challenge for this buyer and sale. It can be solved before the sale starts.
+/// Get a challenge for a sale.
+///
+/// It is valid for this buyer and this sale only, and can be solved before the sale starts.
 #[utoipa::path(get, path = "/v1/sales/{id}/challenge", tag = "buyers", params(("id" = String, Path)),
     security(("bearer" = [])),
     responses((status = 200, body = ChallengeShape), (status = 401, body = Problem), (status = 404, body = Problem),
@@ -57,10 +59,12 @@ pub(crate) async fn challenge(
     Id(id): Id<CampaignId>,
     Buyer(buyer): Buyer,
 ) -> Result<Json<ChallengeShape>, Problem> {
-    offer(&site, id, buyer).await
+    issue_challenge(&site, id, buyer).await
 }
 
-/// A challenge for this player and draw. It can be solved before the draw starts.
+/// Get a challenge for a draw.
+///
+/// It is valid for this player and this draw only, and can be solved before the draw starts.
 #[utoipa::path(get, path = "/v1/draws/{id}/challenge", tag = "buyers", params(("id" = String, Path)),
     security(("bearer" = [])),
     responses((status = 200, body = ChallengeShape), (status = 401, body = Problem), (status = 404, body = Problem),
@@ -70,15 +74,15 @@ pub(crate) async fn challenge_of_draw(
     Id(id): Id<DrawId>,
     Buyer(player): Buyer,
 ) -> Result<Json<ChallengeShape>, Problem> {
-    offer(&site, id.campaign(), player).await
+    issue_challenge(&site, id.campaign(), player).await
 }
 
-pub(crate) async fn offer(
+pub(crate) async fn issue_challenge(
     site: &Site,
     id: CampaignId,
     user: UserId,
 ) -> Result<Json<ChallengeShape>, Problem> {
-    let campaign = site.app.passes.campaign_ahead(id).await?;
+    let campaign = site.app.passes.campaign_open_or_upcoming(id).await?;
     Ok(Json(ChallengeShape::of(site.app.challenges.issue(user, &campaign).await?)))
 }
 
@@ -95,7 +99,10 @@ pub(crate) struct PassShape {
     expires_at: String,
 }
 
-/// The pass for an answered challenge: one per buyer at a time, for this sale, used once.
+/// Get a pass for a sale.
+///
+/// Requires the answer to the challenge, if the sale has one. A pass is valid for one order of this buyer in this
+/// sale; a buyer has at most one unused pass at a time.
 #[utoipa::path(post, path = "/v1/sales/{id}/passes", tag = "buyers", params(("id" = String, Path)),
     request_body = PassInput, security(("bearer" = [])),
     responses((status = 201, body = PassShape), (status = 401, body = Problem), (status = 403, body = Problem),
@@ -106,10 +113,13 @@ pub(crate) async fn pass(
     Buyer(buyer): Buyer,
     input: Input<PassInput>,
 ) -> Result<(StatusCode, Json<PassShape>), Problem> {
-    issue(&site, id, buyer, &input.value).await
+    issue_pass(&site, id, buyer, &input.value).await
 }
 
-/// The pass for an answered challenge: one per player at a time, for this draw, used once.
+/// Get a pass for a draw.
+///
+/// Requires the answer to the challenge, if the draw has one. A pass is valid for one play of this player in this
+/// draw; a player has at most one unused pass at a time.
 #[utoipa::path(post, path = "/v1/draws/{id}/passes", tag = "buyers", params(("id" = String, Path)),
     request_body = PassInput, security(("bearer" = [])),
     responses((status = 201, body = PassShape), (status = 401, body = Problem), (status = 403, body = Problem),
@@ -120,16 +130,16 @@ pub(crate) async fn pass_of_draw(
     Buyer(player): Buyer,
     input: Input<PassInput>,
 ) -> Result<(StatusCode, Json<PassShape>), Problem> {
-    issue(&site, id.campaign(), player, &input.value).await
+    issue_pass(&site, id.campaign(), player, &input.value).await
 }
 
-pub(crate) async fn issue(
+pub(crate) async fn issue_pass(
     site: &Site,
     id: CampaignId,
     user: UserId,
     input: &PassInput,
 ) -> Result<(StatusCode, Json<PassShape>), Problem> {
-    let campaign = site.app.passes.campaign_ahead(id).await?;
+    let campaign = site.app.passes.campaign_open_or_upcoming(id).await?;
     let answer = input.challenge_id.as_deref().zip(input.answer.as_deref());
     let issued = site.app.passes.issue_pass(user, &campaign, answer).await?;
     let shape = PassShape { pass: issued.pass, expires_at: issued.expires_at.to_string() };

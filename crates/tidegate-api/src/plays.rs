@@ -1,4 +1,4 @@
-//! Plays, as their players see them.
+//! Plays: the player's endpoints.
 
 pub(crate) mod address;
 pub(crate) mod json;

@@ -1,4 +1,4 @@
-//! Sales, as buyers see them.
+//! Published sales.
 
 pub(crate) mod json;
 pub(crate) mod list;

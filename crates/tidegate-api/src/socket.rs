@@ -1,7 +1,7 @@
-//! A client's connection that gives up on clients who will not take our answer.
+//! A client's connection with a write timeout.
 //!
-//! Reading has its own bounds (headers and bodies); without one on writing, a client that stops reading would hold its
-//! place for ever.
+//! Reads of headers and bodies have their own limits. Without a limit on writes, a client that stops reading would keep
+//! its connection forever.
 
 use std::io;
 use std::pin::Pin;
@@ -17,30 +17,34 @@ use tokio::time::Sleep;
 pub struct Socket {
     stream: TcpStream,
     timeout: Duration,
-    /// What was read of it already, and is to be read again.
-    begun: Bytes,
-    /// Runs while a write waits.
-    patience: Option<Pin<Box<Sleep>>>,
+    /// Bytes that were put back and are read again before the stream.
+    put_back_bytes: Bytes,
+    /// The timeout of the pending write, if any.
+    write_timeout: Option<Pin<Box<Sleep>>>,
 }
 
 impl Socket {
     pub fn new(stream: TcpStream, timeout: Duration) -> Self {
-        Self { stream, timeout, begun: Bytes::new(), patience: None }
+        Self { stream, timeout, put_back_bytes: Bytes::new(), write_timeout: None }
     }
 
-    /// Is read again, before anything else.
-    pub fn put_back(&mut self, begun: Bytes) {
-        self.begun = begun;
+    /// Puts bytes back: they are read again before anything else.
+    pub fn put_back(&mut self, bytes: Bytes) {
+        self.put_back_bytes = bytes;
     }
 
-    fn bounded<T>(&mut self, context: &mut Context<'_>, write: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
+    fn with_write_timeout<T>(
+        &mut self,
+        context: &mut Context<'_>,
+        write: Poll<io::Result<T>>,
+    ) -> Poll<io::Result<T>> {
         if write.is_ready() {
-            self.patience = None;
+            self.write_timeout = None;
             return write;
         }
         let timeout = self.timeout;
-        let patience = self.patience.get_or_insert_with(|| Box::pin(tokio::time::sleep(timeout)));
-        ready!(patience.as_mut().poll(context));
+        let write_timeout = self.write_timeout.get_or_insert_with(|| Box::pin(tokio::time::sleep(timeout)));
+        ready!(write_timeout.as_mut().poll(context));
         Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
     }
 }
@@ -51,11 +55,11 @@ impl AsyncRead for Socket {
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        if self.begun.is_empty() {
+        if self.put_back_bytes.is_empty() {
             return Pin::new(&mut self.stream).poll_read(context, buffer);
         }
-        let fits = self.begun.len().min(buffer.remaining());
-        buffer.put_slice(&self.begun.split_to(fits));
+        let fits = self.put_back_bytes.len().min(buffer.remaining());
+        buffer.put_slice(&self.put_back_bytes.split_to(fits));
         Poll::Ready(Ok(()))
     }
 }
@@ -67,7 +71,7 @@ impl AsyncWrite for Socket {
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
         let write = Pin::new(&mut self.stream).poll_write(context, bytes);
-        self.bounded(context, write)
+        self.with_write_timeout(context, write)
     }
 
     fn poll_write_vectored(
@@ -76,7 +80,7 @@ impl AsyncWrite for Socket {
         parts: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let write = Pin::new(&mut self.stream).poll_write_vectored(context, parts);
-        self.bounded(context, write)
+        self.with_write_timeout(context, write)
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -85,11 +89,11 @@ impl AsyncWrite for Socket {
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         let flush = Pin::new(&mut self.stream).poll_flush(context);
-        self.bounded(context, flush)
+        self.with_write_timeout(context, flush)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         let shutdown = Pin::new(&mut self.stream).poll_shutdown(context);
-        self.bounded(context, shutdown)
+        self.with_write_timeout(context, shutdown)
     }
 }

@@ -1,4 +1,4 @@
-//! What machines ask: alive, ready, metrics.
+//! Liveness, readiness and metrics.
 
 use axum::Json;
 use axum::extract::State;
@@ -15,13 +15,17 @@ pub(super) fn routes() -> OpenApiRouter<Site> {
     OpenApiRouter::new().routes(routes!(healthz)).routes(routes!(readyz)).routes(routes!(metrics))
 }
 
-/// The process answers.
+/// Check liveness.
+///
+/// Answers `200` while the process can serve requests.
 #[utoipa::path(get, path = "/healthz", tag = "system", responses((status = 200, body = String)))]
 async fn healthz() -> &'static str {
     "ok"
 }
 
-/// New orders are taken; if not, why.
+/// Check readiness.
+///
+/// `200` while the server accepts orders; otherwise `503`, with each failing part and its error in `detail`.
 #[utoipa::path(get, path = "/readyz", tag = "system",
     responses((status = 200, body = serde_json::Value), (status = 503, body = Problem)))]
 async fn readyz(State(site): State<Site>) -> Response {
@@ -34,7 +38,7 @@ async fn readyz(State(site): State<Site>) -> Response {
     Problem::new(StatusCode::SERVICE_UNAVAILABLE, ProblemCode::NotReady, detail).into_response()
 }
 
-/// Metrics for Prometheus.
+/// Get metrics in the OpenMetrics format, for Prometheus.
 #[utoipa::path(get, path = "/metrics", tag = "system", responses((status = 200, body = String)))]
 async fn metrics(State(site): State<Site>) -> Response {
     let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";

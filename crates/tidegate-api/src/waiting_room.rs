@@ -1,4 +1,4 @@
-//! The waiting room.
+//! Waiting rooms of sales and draws.
 
 use axum::Json;
 use axum::extract::State;
@@ -19,22 +19,22 @@ pub(crate) fn routes() -> OpenApiRouter<Site> {
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct JoinInput {
-    /// Where the sale asks for a challenge.
+    /// Required, with `answer`, if the campaign has a challenge.
     challenge_id: Option<String>,
     answer: Option<String>,
 }
 
-/// A place in the waiting room. It belongs to the account, not to the browser.
+/// A place in the waiting room. It belongs to the account, not to a browser.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct QueueShape {
-    /// `waiting`, `admitted` or `hopeless`.
+    /// `waiting`, `admitted` (`pass` is present) or `hopeless` (`chance` is below 1 %).
     state: &'static str,
-    /// From 1; null before the start, when the order is not drawn yet.
+    /// From 1. Null before the start: the order is drawn at the start.
     position: Option<usize>,
     ahead: Option<usize>,
-    /// People in the room.
+    /// Number of accounts in the waiting room.
     waiting: usize,
-    /// How likely there is a unit left when it is this account's turn, 0 to 1.
+    /// Estimated probability, 0 to 1, that a unit is left when it is this account's turn.
     chance: f64,
     eta_s: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -59,7 +59,9 @@ impl From<WaitingPlace> for QueueShape {
     }
 }
 
-/// Joins the waiting room, or finds the place this account has.
+/// Join the waiting room of a sale.
+///
+/// Returns the account's existing place, if it has one.
 #[utoipa::path(post, path = "/v1/sales/{id}/queue", tag = "buyers", params(("id" = String, Path)),
     request_body = JoinInput, security(("bearer" = [])),
     responses((status = 200, body = QueueShape), (status = 401, body = Problem), (status = 403, body = Problem),
@@ -70,10 +72,12 @@ pub(crate) async fn join(
     Buyer(buyer): Buyer,
     input: Input<JoinInput>,
 ) -> Result<Json<QueueShape>, Problem> {
-    enter(&site, id, buyer, input.value).await
+    join_campaign(&site, id, buyer, input.value).await
 }
 
-/// Joins a draw's waiting room, or finds the place this account has.
+/// Join the waiting room of a draw.
+///
+/// Returns the account's existing place, if it has one.
 #[utoipa::path(post, path = "/v1/draws/{id}/queue", tag = "buyers", params(("id" = String, Path)),
     request_body = JoinInput, security(("bearer" = [])),
     responses((status = 200, body = QueueShape), (status = 401, body = Problem), (status = 403, body = Problem),
@@ -84,25 +88,27 @@ pub(crate) async fn join_draw(
     Buyer(player): Buyer,
     input: Input<JoinInput>,
 ) -> Result<Json<QueueShape>, Problem> {
-    enter(&site, id.campaign(), player, input.value).await
+    join_campaign(&site, id.campaign(), player, input.value).await
 }
 
-pub(crate) async fn enter(
+pub(crate) async fn join_campaign(
     site: &Site,
     id: CampaignId,
     user: UserId,
     input: JoinInput,
 ) -> Result<Json<QueueShape>, Problem> {
-    let campaign = site.app.passes.campaign_ahead(id).await?;
+    let campaign = site.app.passes.campaign_open_or_upcoming(id).await?;
     let app = site.app.clone();
     let change = async move {
         let answer = input.challenge_id.as_deref().zip(input.answer.as_deref());
         app.waiting_rooms.join(user, &campaign, answer).await
     };
-    Ok(Json(site.carry_out(change).await?.into()))
+    Ok(Json(site.run_to_completion(change).await?.into()))
 }
 
-/// Where this account stands. Asking at least every two minutes keeps the place.
+/// Get the account's place in the waiting room of a sale.
+///
+/// Poll at least every two minutes to keep the place.
 #[utoipa::path(get, path = "/v1/sales/{id}/queue", tag = "buyers", params(("id" = String, Path)),
     security(("bearer" = [])),
     responses((status = 200, body = QueueShape), (status = 401, body = Problem), (status = 403, body = Problem),
@@ -112,11 +118,13 @@ pub(crate) async fn place(
     Id(id): Id<CampaignId>,
     Buyer(buyer): Buyer,
 ) -> Result<Json<QueueShape>, Problem> {
-    let sale = site.app.passes.campaign_ahead(id).await?;
+    let sale = site.app.passes.campaign_open_or_upcoming(id).await?;
     Ok(Json(site.app.waiting_rooms.place_of(buyer, &sale).await?.into()))
 }
 
-/// Where this account stands in a draw's waiting room. Asking at least every two minutes keeps the place.
+/// Get the account's place in the waiting room of a draw.
+///
+/// Poll at least every two minutes to keep the place.
 #[utoipa::path(get, path = "/v1/draws/{id}/queue", tag = "buyers", params(("id" = String, Path)),
     security(("bearer" = [])),
     responses((status = 200, body = QueueShape), (status = 401, body = Problem), (status = 403, body = Problem),
@@ -126,6 +134,6 @@ pub(crate) async fn place_in_draw(
     Id(id): Id<DrawId>,
     Buyer(player): Buyer,
 ) -> Result<Json<QueueShape>, Problem> {
-    let draw = site.app.passes.campaign_ahead(id.campaign()).await?;
+    let draw = site.app.passes.campaign_open_or_upcoming(id.campaign()).await?;
     Ok(Json(site.app.waiting_rooms.place_of(player, &draw).await?.into()))
 }

@@ -1,8 +1,8 @@
-//! Buyers' accounts: a phone number proven by a one-time code, a password, sessions.
+//! Buyers' accounts: a phone number verified by a one-time code, a password, sessions.
 //!
-//! Invariants: codes come from the system's randomness, are for one number and purpose, and end after five minutes,
-//! one use or five tries; they are in no log, and in no answer unless the configuration says so. Numbers with and
-//! without an account are answered alike and in like time.
+//! Invariants: codes come from the system's randomness, are valid for one number and purpose, and expire after five
+//! minutes, one use or five attempts; they are never logged, and appear in no answer unless the configuration says
+//! so. Numbers with and without an account get the same answers in about the same time.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -43,12 +43,12 @@ impl Purpose {
     }
 }
 
-/// What is said about a code that was asked for.
+/// Answer to a request for a code.
 #[derive(Clone, Debug)]
-pub struct CodePromise {
+pub struct CodeSent {
     pub expires_in: Duration,
     pub resend_after: Duration,
-    /// Only where the configuration reveals codes.
+    /// Set only if the configuration reveals codes.
     pub code: Option<String>,
 }
 
@@ -71,12 +71,12 @@ const WRONG_LOGIN: Refusal = Refusal::NotSignedIn {
     detail: "Number and password, or number and code, do not belong together.",
 };
 
-/// What the configuration says about accounts.
+/// Configuration of accounts.
 #[derive(Clone, Copy, Debug)]
 pub struct AccountRules {
     /// Whether buyers may be minted for load tests.
     pub test_tokens: bool,
-    /// Whether one-time codes are in answers: for demos only.
+    /// Whether answers contain the one-time code; for demos only.
     pub reveal_codes: bool,
     pub code_limits: CodeLimits,
 }
@@ -90,19 +90,20 @@ pub struct Accounts {
     pub(crate) sessions: Sessions,
     pub(crate) passwords: Passwords,
     pub(crate) sms: Sms,
-    /// Signs tokens for its own users, where the configuration says so.
+    /// Verifies the JWTs of the merchant's own users, if configured.
     pub(crate) merchant: Option<Merchant>,
     pub(crate) rules: AccountRules,
 }
 
 impl Accounts {
-    /// Sends a one-time code. Without a purpose: to sign in where the number has an account, to register where not.
+    /// Sends a one-time code. Without a purpose, it is for login if the number has an account, otherwise for
+    /// registration.
     pub async fn send_code(
         &self,
         phone: &str,
         purpose: Option<Purpose>,
         address: &str,
-    ) -> Result<CodePromise, Refusal> {
+    ) -> Result<CodeSent, Refusal> {
         let now = self.context.now();
         let known = self.ledger.accounts.by_phone(phone).await?.is_some();
         let purpose = purpose.unwrap_or(if known { Purpose::Login } else { Purpose::Register });
@@ -120,15 +121,15 @@ impl Accounts {
         match self.ledger.one_time_codes.issue(new, self.rules.code_limits, now).await? {
             CodeIssueOutcome::Issued => {}
             CodeIssueOutcome::TooSoon(last) => {
-                return Err(Refusal::Slower { retry_after: now.until(last + RESEND_AFTER) });
+                return Err(Refusal::RateLimited { retry_after: now.until(last + RESEND_AFTER) });
             }
             CodeIssueOutcome::TooMany => {
-                return Err(Refusal::Slower { retry_after: Duration::from_secs(3600) });
+                return Err(Refusal::RateLimited { retry_after: Duration::from_secs(3600) });
             }
         }
         self.sms.send(phone, &code);
         let code = self.rules.reveal_codes.then_some(code);
-        Ok(CodePromise { expires_in: CODE_LIFE, resend_after: RESEND_AFTER, code })
+        Ok(CodeSent { expires_in: CODE_LIFE, resend_after: RESEND_AFTER, code })
     }
 
     fn code_digest(&self, phone: &str, purpose: Purpose, code: &str) -> Secret {

@@ -1,35 +1,35 @@
-//! How often somebody may ask: a bucket for each who does, in a table that does not grow.
+//! Rate limiting: token buckets in a fixed-size, 3-way set-associative table.
 //!
-//! A bucket is one moment: when it will be full again. What always holds: nobody is refused who has not asked too
-//! often, and the table's size is fixed. A bucket that is full says as much as none, so its place is free; where more
-//! ask at once than there are places, the one that is full the soonest is forgotten, and its owner gets a full one.
+//! A bucket is stored as the time at which it will be full again. Invariants: a key within its rate is never
+//! refused, and the table does not grow. A full bucket is equivalent to a missing one, so its entry is free; if a
+//! set is exhausted, the bucket that will be full soonest is evicted, and its owner starts again with a full one.
 
 use std::hash::{BuildHasher, Hash, RandomState};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
-/// Places are sought in one cache line.
+/// A set fits into one cache line.
 const SETS: usize = 1 << 15;
-const PLACES: usize = 3;
+const WAYS: usize = 3;
 
-/// So many at once, and one more every so often.
+/// A bucket's size, and the nanoseconds after which it gains a token.
 #[derive(Clone, Copy, Debug)]
 pub struct Rate {
     burst: u32,
     every: u64,
 }
 
-/// One was taken: the bucket's size, and what is left in it.
+/// A token was taken: the bucket's size, and the tokens left in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Left {
+pub struct Taken {
     pub of: u32,
     pub left: u32,
 }
 
-/// The bucket of this size has nothing for so long.
+/// The bucket is empty: its size, and the time until the next token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Empty {
+pub struct Exhausted {
     pub of: u32,
     pub wait: Duration,
 }
@@ -43,17 +43,17 @@ pub struct Buckets {
 
 #[derive(Debug, Default)]
 #[repr(align(64))]
-struct Set(Mutex<[Bucket; PLACES]>);
+struct Set(Mutex<[Bucket; WAYS]>);
 
-/// Nanoseconds since the table was made.
+/// `full_at` is in nanoseconds since the table was created.
 #[derive(Clone, Copy, Debug, Default)]
 struct Bucket {
-    whose: u64,
+    key: u64,
     full_at: u64,
 }
 
 impl Rate {
-    /// `None` for no limit.
+    /// `None`, no limit, if `count` is zero.
     pub fn per(span: Duration, count: u32) -> Option<Self> {
         let span = u64::try_from(span.as_nanos()).unwrap_or(u64::MAX);
         Some(Self { burst: count, every: span.checked_div(count.into())?.max(1) })
@@ -63,7 +63,7 @@ impl Rate {
         Self::per(Duration::from_secs(1), count)
     }
 
-    /// With so many at once; 0 for as many as before.
+    /// Sets the bucket's size; 0 leaves it as it is.
     #[must_use]
     pub fn with_burst(self, burst: u32) -> Self {
         Self { burst: if burst == 0 { self.burst } else { burst }, ..self }
@@ -78,24 +78,24 @@ impl Default for Buckets {
 }
 
 impl Buckets {
-    /// Takes one from somebody's bucket.
-    pub fn take(&self, whose: impl Hash, rate: Rate, now: Instant) -> Result<Left, Empty> {
+    /// Takes a token from the bucket of `key`.
+    pub fn take(&self, key: impl Hash, rate: Rate, now: Instant) -> Result<Taken, Exhausted> {
         let now = u64::try_from(now.duration_since(self.since).as_nanos()).unwrap_or(u64::MAX);
-        self.take_at(now, self.hasher.hash_one(whose), rate)
+        self.take_at(now, self.hasher.hash_one(key), rate)
     }
 
-    fn take_at(&self, now: u64, whose: u64, Rate { burst, every }: Rate) -> Result<Left, Empty> {
-        let mut places = self.sets[usize::try_from(whose).unwrap_or(0) % SETS].0.lock();
-        let known = places.iter().position(|bucket| bucket.whose == whose);
-        let at = known.or_else(|| (0..PLACES).min_by_key(|at| places[*at].full_at)).unwrap_or(0);
-        let full_at = known.map_or(now, |at| places[at].full_at.max(now));
+    fn take_at(&self, now: u64, key: u64, Rate { burst, every }: Rate) -> Result<Taken, Exhausted> {
+        let mut ways = self.sets[usize::try_from(key).unwrap_or(0) % SETS].0.lock();
+        let known = ways.iter().position(|bucket| bucket.key == key);
+        let at = known.or_else(|| (0..WAYS).min_by_key(|at| ways[*at].full_at)).unwrap_or(0);
+        let full_at = known.map_or(now, |at| ways[at].full_at.max(now));
         let most = every.saturating_mul(u64::from(burst) - 1);
         let missing = full_at - now;
         if missing > most {
-            return Err(Empty { of: burst, wait: Duration::from_nanos(missing - most) });
+            return Err(Exhausted { of: burst, wait: Duration::from_nanos(missing - most) });
         }
-        places[at] = Bucket { whose, full_at: full_at.saturating_add(every) };
-        Ok(Left { of: burst, left: u32::try_from((most - missing) / every).unwrap_or(u32::MAX) })
+        ways[at] = Bucket { key, full_at: full_at.saturating_add(every) };
+        Ok(Taken { of: burst, left: u32::try_from((most - missing) / every).unwrap_or(u32::MAX) })
     }
 }
 
@@ -108,9 +108,9 @@ mod tests {
     #[test]
     fn a_bucket_is_emptied_at_once_and_fills_bit_by_bit() {
         let (buckets, rate) = (Buckets::default(), Rate::per_second(5).unwrap());
-        let empty = |wait| Err(Empty { of: 5, wait });
+        let empty = |wait| Err(Exhausted { of: 5, wait });
         for left in (0..5).rev() {
-            assert_eq!(buckets.take_at(7, 1, rate), Ok(Left { of: 5, left }));
+            assert_eq!(buckets.take_at(7, 1, rate), Ok(Taken { of: 5, left }));
         }
         assert_eq!(buckets.take_at(7, 1, rate), empty(Duration::from_millis(200)));
         assert_eq!(buckets.take_at(7, 2, rate).unwrap().left, 4, "everybody has their own");
@@ -135,7 +135,7 @@ mod tests {
     #[test]
     fn who_asks_most_is_remembered_where_there_is_too_little_place() {
         let (buckets, rate) = (Buckets::default(), Rate::per_second(5).unwrap());
-        // All of these meet in one set.
+        // All of these fall into one set.
         let somebody = |number: u64| number << 32;
         while buckets.take_at(0, somebody(1), rate).is_ok() {}
         for number in 2..100 {

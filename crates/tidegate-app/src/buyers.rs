@@ -1,4 +1,4 @@
-//! Which buyer asks, by their token; and buyers minted for load tests.
+//! Authentication of buyers by token, and buyers minted for load tests.
 
 use std::time::Duration;
 
@@ -9,21 +9,21 @@ use crate::Refusal;
 use crate::accounts::Accounts;
 use crate::digest::{self, Secret, digest};
 use crate::random;
-use crate::sessions::{NOTE_AFTER, SESSION_LIFE};
+use crate::sessions::{EXTEND_AFTER, SESSION_LIFE};
 
 /// How long a minted token lasts.
 const TEST_TOKEN_LIFE: Duration = Duration::from_secs(24 * 3600);
 pub const MAX_TEST_TOKENS: u32 = 100_000;
-/// What an idempotency key of this use case belongs to.
+/// Scope of the idempotency keys for minting tokens.
 pub const TOKENS_SCOPE: &str = "tokens";
 
 impl Accounts {
-    /// The buyer a token belongs to: a session of ours, or a user of the merchant's.
+    /// The buyer a token belongs to: that of a session, or a user of the merchant.
     pub async fn buyer(&self, token: Option<&str>) -> Result<UserId, Refusal> {
         self.buyer_at(token, self.context.now()).await
     }
 
-    /// The same for a caller that has read the clock.
+    /// Like `buyer`, for a caller that has already read the clock.
     pub async fn buyer_at(&self, token: Option<&str>, now: Moment) -> Result<UserId, Refusal> {
         let token = token.ok_or(Rejection::Unauthenticated)?;
         let digest = digest(&[token.as_bytes()]);
@@ -44,7 +44,7 @@ impl Accounts {
         let found = self.look_up(token, digest).await?;
         match found {
             Some(session) => {
-                self.sessions.note(digest, session);
+                self.sessions.insert(digest, session);
                 self.note_first_time(session.user).await?;
             }
             None => self.sessions.forget(digest),
@@ -61,9 +61,9 @@ impl Accounts {
         Ok(self.ledger.sessions.get(digest).await?)
     }
 
-    /// A used session lasts longer. Should noting it fail, it ends when it would have.
+    /// Extends a session on use. If the ledger cannot be written, the session keeps its earlier expiry there.
     fn keep_alive(&self, token: Secret, session: Session, now: Moment) {
-        if !session.slides || now + SESSION_LIFE < session.expires_at + NOTE_AFTER {
+        if !session.slides || now + SESSION_LIFE < session.expires_at + EXTEND_AFTER {
             return;
         }
         let expires_at = now + SESSION_LIFE;
@@ -71,12 +71,12 @@ impl Accounts {
         let ledger = self.ledger.clone();
         tokio::spawn(async move {
             if let Err(error) = ledger.sessions.extend(token, expires_at).await {
-                tracing::warn!(%error, "a session could not be extended");
+                tracing::warn!(%error, "could not extend a session");
             }
         });
     }
 
-    /// Makes buyers for a load test and gives their tokens. The same key gives the same ones.
+    /// Creates buyers for a load test and returns their tokens. The same idempotency key returns the same tokens.
     pub async fn mint_tokens(
         &self,
         count: u32,
@@ -88,7 +88,7 @@ impl Accounts {
                 "Load-test buyers are switched off. Start with TIDEGATE_TEST_TOKENS=true to allow them.",
             ));
         }
-        // Derived from the key where there is one, so that nothing secret has to be kept for a repetition.
+        // Derived from the key if there is one, so that no secret has to be stored for a repeated request.
         let seed = match &key {
             Some(key) => digest(&[&self.context.secret, b"tokens", &key.key.0]),
             None => random::secret()?,
@@ -96,14 +96,14 @@ impl Accounts {
         let tokens: Vec<String> =
             (0..count).map(|number| digest::token("tb_", &digest(&[&seed, &number.to_le_bytes()]))).collect();
         let _one_at_a_time = self.changes.lock().await;
-        if self.changes.done_before(key.as_ref()).await?.is_some() {
+        if self.changes.find_earlier(key.as_ref()).await?.is_some() {
             return Ok(tokens);
         }
         self.create_buyers("load test", &tokens, TEST_TOKEN_LIFE, by, key).await?;
         Ok(tokens)
     }
 
-    /// Makes a buyer for each token.
+    /// Creates a buyer for each token.
     pub async fn create_buyers(
         &self,
         kind: &'static str,
@@ -126,22 +126,25 @@ impl Accounts {
             if let Some(mut lock) = self.admission.lock_buyer(user).await {
                 lock.note_first_time();
             }
-            self.sessions.note(&token, Session { user, expires_at, slides: false });
+            self.sessions.insert(&token, Session { user, expires_at, slides: false });
         }
         Ok(())
     }
 
-    /// Finds out, when a session is first seen, whether its buyer has ever claimed.
+    /// Marks the buyer of a newly seen session as a first-time buyer, if they have never claimed.
     async fn note_first_time(&self, user: UserId) -> Result<(), Refusal> {
         let Some(mut lock) = self.admission.lock_buyer(user).await else { return Ok(()) };
         // The intake before the ledger: a claim that has left the intake is in the ledger.
-        if self.admission.unrecorded_of(user).is_empty() && !self.ledger.buyers.has_claimed(user).await? {
+        if lock.remembers_first_time()
+            && self.admission.unrecorded_of(user).is_empty()
+            && !self.ledger.buyers.has_claimed(user).await?
+        {
             lock.note_first_time();
         }
         Ok(())
     }
 
-    /// Another node has ended the session.
+    /// Drops a session that another node has ended.
     pub(crate) fn forget_session(&self, token: &Secret) {
         self.sessions.forget(token);
     }

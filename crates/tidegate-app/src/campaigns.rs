@@ -1,7 +1,7 @@
 //! The lifecycle of campaigns, sales and draws alike: steps, opening and closing at their times, admission rates.
 //!
-//! Invariant: a step is committed to the ledger before anybody hears of it; the gate is paused before a pause or close
-//! is committed, and prewarmed behind a closed gate before a publication is.
+//! Invariants: a step is committed to the ledger before it is announced; the gate is paused before a pause or close
+//! is committed; a pool is installed behind a closed gate before its publication is committed.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ use crate::gate_sync::GateSync;
 use crate::stock_counts::StockCounts;
 use crate::tables::CampaignTables;
 
-/// A campaign as an operator describes it; checked at the edge.
+/// A campaign as an operator describes it, already validated.
 #[derive(Clone, Debug)]
 pub struct CampaignTerms {
     /// Units or seats.
@@ -74,7 +74,7 @@ pub struct Campaigns {
     pub(crate) commitments: Arc<Commitments>,
     /// Whether a second operator must approve a campaign before it is published.
     pub approval_required: bool,
-    /// Whether draws may have coupons as prizes: the configuration says where to ask for them.
+    /// Whether draws may have coupons as prizes, which needs a configured coupon endpoint.
     pub(crate) has_coupons: bool,
 }
 
@@ -83,7 +83,7 @@ impl Campaigns {
         self.directory.campaign(id).await.map(Arc::unwrap_or_clone)
     }
 
-    /// Takes one step of a campaign's lifecycle and lets the gate follow.
+    /// Takes one step of a campaign's lifecycle and updates the gate.
     pub async fn step(
         &self,
         id: CampaignId,
@@ -95,7 +95,7 @@ impl Campaigns {
         let now = self.context.now();
         let starts_selling = matches!(step, Step::Publish { .. } | Step::Reopen { .. });
         if starts_selling {
-            // Refused before anything is touched.
+            // Refuses an invalid step before anything is changed.
             self.find(id).await?.step(step, now)?;
             self.gate.prewarm(id, now).await?;
         }
@@ -103,7 +103,7 @@ impl Campaigns {
             self.admission.set_gate_state(id, GateState::Paused, now).await?;
         }
         let stepped = self.ledger.campaigns.step(id, step, by, now, reason).await;
-        // If the state cannot be read, `GateSync::follow_all` finds out later.
+        // If the state cannot be read, `GateSync::sync_all` finds out later.
         let current =
             self.ledger.campaigns.get(id).await.inspect_err(|_| self.directory.running.remove(id))?;
         let current = current.ok_or(Rejection::NotFound)?;
@@ -112,11 +112,11 @@ impl Campaigns {
         if closed {
             self.gate.release(id);
         }
-        self.gate.stepped(id).await?;
+        self.gate.after_step(id).await?;
         Ok(stepped?.ok_or(Rejection::NotFound)??)
     }
 
-    /// From now on the waiting room of a running campaign lets so many in per second.
+    /// Sets how many people per second the waiting room of a running campaign admits.
     pub async fn set_admission(&self, id: CampaignId, per_s: u32, by: Actor) -> Result<Campaign, Refusal> {
         let _one_at_a_time = self.changes.lock().await;
         let before = self.find(id).await?;
@@ -147,8 +147,8 @@ impl Campaigns {
         self.counts.counters(campaign).await
     }
 
-    /// Opens and closes what is due; gives when the next campaign opens or closes.
-    pub async fn keep_times(&self) -> Result<Option<Moment>, LedgerError> {
+    /// Opens and closes the campaigns that are due; returns when the next one opens or closes.
+    pub async fn open_and_close_due(&self) -> Result<Option<Moment>, LedgerError> {
         let mut next: Option<Moment> = None;
         for campaign in self.directory.running.all() {
             let now = self.context.now();

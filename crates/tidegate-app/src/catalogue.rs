@@ -15,7 +15,7 @@ use crate::tables::CatalogueTables;
 pub const ITEMS_SCOPE: &str = "items";
 const CACHED_ITEMS: usize = 10_000;
 
-/// An item as an operator describes it; checked at the edge.
+/// An item as an operator describes it, already validated.
 #[derive(Clone, Debug)]
 pub struct ItemTerms {
     pub name: String,
@@ -30,7 +30,7 @@ pub struct Catalogue {
     admission: Arc<Admission>,
     ledger: CatalogueTables,
     changes: Arc<Changes>,
-    /// Every change of an item replaces it here.
+    /// Updated with every change of an item.
     items: Cache<ItemId, Arc<Item>>,
 }
 
@@ -51,7 +51,7 @@ impl Catalogue {
         key: Option<IdempotentRequest>,
     ) -> Result<Item, Refusal> {
         let _one_at_a_time = self.changes.lock().await;
-        if let Some(before) = self.changes.done_before(key.as_ref()).await? {
+        if let Some(before) = self.changes.find_earlier(key.as_ref()).await? {
             return self.item(ItemId::from_raw(before.subject)).await;
         }
         let now = self.context.now();
@@ -85,7 +85,7 @@ impl Catalogue {
         Ok(self.ledger.items.list(page).await?)
     }
 
-    /// Another node has changed the item.
+    /// Drops an item that another node has changed.
     pub(crate) fn forget(&self, id: ItemId) {
         self.items.remove(&id);
     }

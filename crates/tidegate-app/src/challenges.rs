@@ -28,12 +28,12 @@ use crate::seal::{open, seal};
 
 /// How long a challenge can be answered.
 const LIFE: Duration = Duration::from_secs(300);
-/// Images drawn at a time: drawing takes milliseconds of a core.
+/// Images drawn concurrently: each takes milliseconds of CPU time.
 const MAX_DRAWING: usize = 2;
 const IMAGE_LETTERS: usize = 5;
-/// As the pages show it.
+/// Width and height in pixels, as the pages display it.
 const IMAGE_SIZE: (u32, u32) = (240, 90);
-/// Letters and figures that cannot be taken for each other.
+/// Letters and digits that are hard to confuse with each other.
 const ALPHABET: &[u8] = b"ACDEFHJKMNPRTUVWXY34679";
 const PREFIX: &str = "tc_";
 /// nonce, user, campaign, expiry, digest of the image's text
@@ -43,19 +43,19 @@ const BYTES: usize = 16 + 8 + 8 + 8 + 16;
 pub struct Challenges {
     context: Arc<Context>,
     key: Secret,
-    /// The answered ones.
+    /// Nonces of answered challenges.
     used: OnceOnly,
     drawing: Semaphore,
 }
 
-/// A challenge that was answered right and used up for it; `None` where none was asked for.
+/// A challenge that was answered correctly and is thereby used up; `None` if the campaign has no challenge.
 #[derive(Debug)]
 #[must_use]
 pub(crate) struct Answered(Option<[u8; 16]>);
 
-/// A challenge as the visitor gets it.
+/// A challenge as it is sent to the visitor.
 #[derive(Clone, Debug)]
-pub struct Offer {
+pub struct IssuedChallenge {
     pub id: String,
     pub expires_at: Moment,
     pub task: Task,
@@ -74,13 +74,14 @@ const fn denied(code: ProblemCode, detail: &'static str) -> Refusal {
 }
 
 impl Challenges {
-    /// `boot` is new for every start of a single process, which forgets the answered challenges: older ones are void.
-    pub(crate) fn new(context: Arc<Context>, boot: &Secret, used: OnceOnly) -> Self {
-        let key = keyed(&context.secret, &[b"challenges", boot]);
+    /// Embedded, `challenge_secret` is new at every start: the record of answered challenges is lost, so that older
+    /// challenges must be void.
+    pub(crate) fn new(context: Arc<Context>, challenge_secret: &Secret, used: OnceOnly) -> Self {
+        let key = keyed(&context.secret, &[b"challenges", challenge_secret]);
         Self { context, key, used, drawing: Semaphore::new(MAX_DRAWING) }
     }
 
-    /// What the challenge says, if it is this user's and has not ended.
+    /// The contents of a challenge's id, if it belongs to this user and campaign and has not expired.
     fn open(&self, (user, campaign): (UserId, CampaignId), id: &str, now: Moment) -> Result<Sealed, Refusal> {
         let foreign = denied(ProblemCode::ChallengeInvalid, "This is no challenge of this buyer and sale.");
         let sealed = Sealed::open(&self.key, id).ok_or(foreign.clone())?;
@@ -93,7 +94,7 @@ impl Challenges {
         Ok(sealed)
     }
 
-    /// Whether a challenge that was used up for it was answered right.
+    /// Checks the answer to a challenge that is already marked as used.
     fn judge(&self, kind: Kind, sealed: &Sealed, id: &str, answer: &str) -> Result<Answered, Refusal> {
         let right = match kind {
             Kind::None => true,
@@ -119,7 +120,7 @@ impl Challenges {
     }
 }
 
-/// What a challenge's id says.
+/// Contents of a challenge's id.
 struct Sealed {
     nonce: [u8; 16],
     user: u64,
@@ -151,7 +152,7 @@ impl Sealed {
 
 impl Challenges {
     /// A new challenge of the campaign's kind.
-    pub async fn issue(&self, user: UserId, sale: &Campaign) -> Result<Offer, Refusal> {
+    pub async fn issue(&self, user: UserId, sale: &Campaign) -> Result<IssuedChallenge, Refusal> {
         let entropy = random::secret()?;
         let mut nonce = [0; 16];
         nonce.copy_from_slice(&entropy[..16]);
@@ -166,7 +167,7 @@ impl Challenges {
             Kind::Pow => {
                 let id = sealed.seal(&self.key);
                 let task = proof_of_work(&id, sale.protect.pow_difficulty, self.secret_of_pow())?;
-                Ok(Offer { id, expires_at, task })
+                Ok(IssuedChallenge { id, expires_at, task })
             }
             Kind::Image => {
                 let text: String = entropy[16..16 + IMAGE_LETTERS]
@@ -179,7 +180,7 @@ impl Challenges {
                 let drawn = tokio::task::spawn_blocking(move || draw(&text)).await;
                 let image = drawn.map_err(|error| Refusal::Unavailable(error.to_string()))?;
                 let image = image.ok_or_else(|| Refusal::Unavailable("no picture could be drawn".into()))?;
-                Ok(Offer { id, expires_at, task: Task::Image(image) })
+                Ok(IssuedChallenge { id, expires_at, task: Task::Image(image) })
             }
         }
     }
@@ -206,7 +207,7 @@ impl Challenges {
         self.judge(sale.protect.challenge, &sealed, id, answer)
     }
 
-    /// The answer led to nothing for want of passes or places: it may be used again.
+    /// Makes an answer valid again for which no pass or place could be given.
     pub(crate) async fn give_back(&self, answered: Answered) {
         if let Some(nonce) = answered.0 {
             self.used.give_back(nonce).await;
@@ -235,7 +236,7 @@ fn proof_of_work(id: &str, difficulty: u32, secret: String) -> Result<Task, Refu
         algorithm: "SHA-256".into(),
         cost: 1,
         key_prefix: "0".repeat(difficulty as usize),
-        // Ties the work to this challenge: its signature covers it.
+        // Ties the work to this challenge: the ALTCHA signature covers the id.
         data: Some(BTreeMap::from([("id".to_owned(), Value::from(id))])),
         hmac_signature_secret: Some(secret),
         ..CreateChallengeOptions::default()
@@ -254,11 +255,11 @@ fn solves(id: &str, answer: &str, secret: String) -> bool {
     ours && verify_solution(options).is_ok_and(|result| result.verified)
 }
 
-/// The letters in a picture, as a page shows it: bent, among dots and noise.
+/// Renders the text as a distorted image with dots and noise; returns a data URL.
 fn draw(text: &str) -> Option<String> {
     let mut picture = Captcha::new();
     for letter in text.chars() {
-        // It chooses by itself, from what it is given.
+        // `add_char` adds a random character of the set, so the set has only this one.
         picture.set_chars(&[letter]).add_char();
     }
     picture.apply_filter(Wave::new(2.0, 10.0).horizontal()).apply_filter(Wave::new(2.0, 10.0).vertical());
@@ -293,9 +294,9 @@ mod tests {
         sale
     }
 
-    fn service(boot: u8) -> Challenges {
+    fn service(challenge_secret: u8) -> Challenges {
         let context = Context::at(Moment::from_millis(0));
-        Challenges::new(context, &[boot; 32], OnceOnly::memory("challenge"))
+        Challenges::new(context, &[challenge_secret; 32], OnceOnly::memory("challenge"))
     }
 
     #[tokio::test]

@@ -1,4 +1,4 @@
-//! Operators' changes: one after the other, and each once for its idempotency key.
+//! Serialises operators' changes and makes each of them idempotent by its key.
 
 use tidegate_ledger::{IdempotencyRecord, IdempotentRequest};
 use tokio::sync::{Mutex, MutexGuard};
@@ -17,13 +17,13 @@ impl Changes {
         Self { ledger, lock: Mutex::default() }
     }
 
-    /// Held while a change is made: no other change of this process happens meanwhile.
+    /// Held while a change is made, so that this process makes one change at a time.
     pub(crate) async fn lock(&self) -> MutexGuard<'_, ()> {
         self.lock.lock().await
     }
 
-    /// What an operator's idempotency key has made before, if anything.
-    pub async fn done_before(
+    /// The record of an earlier request with the same idempotency key, if there is one.
+    pub async fn find_earlier(
         &self,
         key: Option<&IdempotentRequest>,
     ) -> Result<Option<IdempotencyRecord>, Refusal> {

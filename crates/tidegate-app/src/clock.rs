@@ -1,4 +1,4 @@
-//! The program's clock: the only place that reads the system's time. Tests set their own.
+//! The program's clock: the only place that reads the system's time. Tests use a manual clock.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -9,9 +9,9 @@ use tidegate_core::Moment;
 #[derive(Clone, Debug)]
 pub enum Clock {
     System,
-    /// The system's, set right by so many milliseconds: all nodes have the database's time.
+    /// The system's clock plus an offset in milliseconds, so that all nodes have the database's time.
     Shared(Arc<AtomicI64>),
-    /// PlaceState still until it is moved.
+    /// Stands still until `advance` is called.
     Manual(Arc<AtomicI64>),
 }
 
@@ -34,15 +34,15 @@ impl Clock {
         }
     }
 
-    /// The database said `there` between these two readings of the system's clock.
-    pub fn set_right(&self, before: Moment, there: Moment, after: Moment) {
+    /// Sets the offset: `there` is the database's time, read between these two readings of the system's clock.
+    pub fn synchronise(&self, before: Moment, there: Moment, after: Moment) {
         if let Self::Shared(offset) = self {
             let here = before.millis().midpoint(after.millis());
             offset.store(there.millis() - here, Ordering::Relaxed);
         }
     }
 
-    /// Moves a manual clock on.
+    /// Advances a manual clock.
     pub fn advance(&self, span: Duration) {
         if let Self::Manual(millis) = self {
             millis.fetch_add(i64::try_from(span.as_millis()).unwrap_or(0), Ordering::SeqCst);

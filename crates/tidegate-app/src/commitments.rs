@@ -13,7 +13,7 @@ const CACHED: usize = 10_000;
 #[derive(Debug)]
 pub struct Commitments {
     context: Arc<Context>,
-    /// Of published draws: they do not change any more, and every play shows theirs.
+    /// Commitments of published draws, which no longer change; every play shows one.
     published: Cache<CampaignId, Hash>,
 }
 
@@ -22,7 +22,7 @@ impl Commitments {
         Self { context, published: Cache::new(CACHED) }
     }
 
-    /// What the draw is bound to; the same from its draft to its end.
+    /// The draw's commitment; final once the draw is published.
     pub fn of(&self, campaign: &Campaign, draw: &Draw) -> Hash {
         if let Some(known) = self.published.get(&campaign.id).filter(|_| campaign.is_published()) {
             return known;

@@ -15,7 +15,7 @@ pub struct Context {
     pub clock: Clock,
     pub health: Arc<Health>,
     pub metrics: Arc<Metrics>,
-    /// Keys the public ids and derived tokens.
+    /// Key for public ids and derived tokens.
     pub(crate) secret: Secret,
     ids: IdSource,
     public_ids: PublicIds,
@@ -32,7 +32,7 @@ impl Context {
         Self { clock, health, metrics, public_ids: PublicIds::new(&secret), secret, ids }
     }
 
-    /// With a clock that stands still.
+    /// A context with a manual clock.
     #[cfg(test)]
     pub(crate) fn at(now: Moment) -> Arc<Self> {
         let (clock, health, metrics) = (Clock::manual(now), Health::starting().into(), Arc::default());
@@ -52,7 +52,7 @@ impl Context {
         id.print(&self.public_ids)
     }
 
-    /// The same without an allocation.
+    /// Like `print`, without an allocation.
     pub fn text<T: Public>(&self, id: T) -> PublicText {
         id.text(&self.public_ids)
     }

@@ -22,62 +22,62 @@ use crate::random;
 use crate::tables::DeliveryTables;
 use crate::webhooks::Coupons;
 
-/// What the configuration says about deliveries.
+/// Configuration of deliveries.
 #[derive(Clone, Debug)]
 pub struct DeliveryRules {
-    /// Requests to one target at a time.
+    /// Maximum number of concurrent requests to one target.
     pub at_once: usize,
-    /// How long one request may take.
+    /// Timeout of one request.
     pub timeout: Duration,
-    /// How long a delivery is tried.
+    /// How long a failing delivery is retried before it is given up.
     pub give_up_after: Duration,
 }
 
-/// Deliveries in one state are counted up to so many.
-pub const COUNTED: u32 = 10_000;
+/// Deliveries in one state are counted up to this number.
+pub const MAX_COUNTED: u32 = 10_000;
 /// Rows handled in one transaction.
 const BATCH: u32 = 500;
-/// A delivery that is being sent is not taken again until this long after its request must have ended.
+/// A delivery that is being sent is leased for the request timeout plus this.
 const LEASE_SLACK: Duration = Duration::from_secs(5);
-/// Failures in a row after which a target is taken to be down.
+/// Consecutive failures after which a target counts as down.
 const DOWN_AFTER: u32 = 5;
-/// The pause between two tries at such a target: its deliveries have their own, longer pauses.
-const DOWN_FOR: Duration = Duration::from_secs(1);
+/// Pause between attempts at a target that is down, in addition to the backoff of each delivery.
+const DOWN_PAUSE: Duration = Duration::from_secs(1);
 
-/// One target: how many deliveries are on their way to it, and how many failed in a row.
+/// State of one target: deliveries in flight and consecutive failures.
 #[derive(Clone, Copy, Debug, Default)]
 struct TargetState {
-    on_their_way: usize,
+    in_flight: usize,
     failures: u32,
-    rests_until: Moment,
+    paused_until: Moment,
 }
 
 #[derive(Debug, Default)]
 pub(crate) struct Targets(Mutex<HashMap<Target, TargetState>>);
 
 impl Targets {
-    /// How many more may be sent now.
+    /// How many more deliveries may be sent to the target now.
     fn free(&self, target: Target, at_once: usize, now: Moment) -> usize {
         let state = self.0.lock().get(&target).copied().unwrap_or_default();
         let most = if state.failures >= DOWN_AFTER { 1 } else { at_once };
-        if now < state.rests_until { 0 } else { most.saturating_sub(state.on_their_way) }
+        if now < state.paused_until { 0 } else { most.saturating_sub(state.in_flight) }
     }
 
-    fn sent(&self, target: Target) {
-        self.0.lock().entry(target).or_default().on_their_way += 1;
+    fn started(&self, target: Target) {
+        self.0.lock().entry(target).or_default().in_flight += 1;
     }
 
-    /// `worked` is `None` where the answer says nothing about the target.
-    fn came_back(&self, target: Target, worked: Option<bool>, now: Moment) {
+    /// `worked` is `None` if the outcome says nothing about the target's health.
+    fn finished(&self, target: Target, worked: Option<bool>, now: Moment) {
         let mut targets = self.0.lock();
         let state = targets.entry(target).or_default();
-        state.on_their_way -= 1;
+        state.in_flight -= 1;
         match worked {
-            Some(true) => *state = TargetState { on_their_way: state.on_their_way, ..TargetState::default() },
+            Some(true) => *state = TargetState { in_flight: state.in_flight, ..TargetState::default() },
             Some(false) => {
                 state.failures = state.failures.saturating_add(1);
                 if state.failures >= DOWN_AFTER {
-                    state.rests_until = now + DOWN_FOR;
+                    state.paused_until = now + DOWN_PAUSE;
                 }
             }
             None => {}
@@ -86,23 +86,23 @@ impl Targets {
 }
 
 /// The outcome of sending one delivery.
-pub(crate) enum Sent {
+pub(crate) enum SendOutcome {
     Arrived {
         content: Option<String>,
     },
-    /// The target is in trouble; it may say when to come back.
+    /// The target failed or is overloaded; it may say when to retry.
     Down {
         why: String,
         retry_after: Option<Duration>,
     },
-    /// The target works and did not take this.
+    /// The target works but rejected this delivery.
     Refused {
         why: String,
     },
-    /// The target wants nothing more.
+    /// The target answered 410: nothing more is to be sent to it.
     Gone,
-    /// It can never be sent.
-    Never {
+    /// This delivery can never be sent.
+    Unsendable {
         why: String,
     },
 }
@@ -114,13 +114,13 @@ pub struct Deliveries {
     pub(crate) directory: Arc<CampaignDirectory>,
     pub(crate) outbound: OutboundHttp,
     pub(crate) rules: DeliveryRules,
-    /// Where coupons are asked for, if anywhere.
+    /// The merchant's endpoint for coupons, if configured.
     pub(crate) coupons: Option<Coupons>,
     pub(crate) targets: Targets,
 }
 
 impl Deliveries {
-    /// One round: gives prizes and sends deliveries that are due. Whether there may be more at once.
+    /// One round: grants prizes and sends the deliveries that are due. Returns whether more may be due right away.
     pub async fn dispatch(self: &Arc<Self>) -> Result<bool, LedgerError> {
         let mut more = false;
         if self.ledger.deliveries.is_release_due().await? {
@@ -151,7 +151,7 @@ impl Deliveries {
         let most = u32::try_from(free).unwrap_or(u32::MAX);
         let lease = rules.timeout + LEASE_SLACK;
         for delivery in self.ledger.deliveries.take_due(target, now, lease, most).await? {
-            self.targets.sent(target);
+            self.targets.started(target);
             let deliveries = self.clone();
             tokio::spawn(async move { deliveries.send(delivery).await });
         }
@@ -166,28 +166,30 @@ impl Deliveries {
         };
         let now = self.context.now();
         let worked = match &sent {
-            Sent::Arrived { .. } | Sent::Refused { .. } => Some(true),
-            Sent::Down { .. } => Some(false),
-            Sent::Gone | Sent::Never { .. } => None,
+            SendOutcome::Arrived { .. } | SendOutcome::Refused { .. } => Some(true),
+            SendOutcome::Down { .. } => Some(false),
+            SendOutcome::Gone | SendOutcome::Unsendable { .. } => None,
         };
-        if let (Sent::Gone, Target::Webhook(id)) = (&sent, target) {
+        if let (SendOutcome::Gone, Target::Webhook(id)) = (&sent, target) {
             let why = Some("the receiver answered 410 Gone".to_owned());
-            noted(self.ledger.webhooks.set_disabled(id, why, Actor::Clock, now).await.map(|_| ()));
+            log_failure(self.ledger.webhooks.set_disabled(id, why, Actor::Clock, now).await.map(|_| ()));
         }
         let outcome = self.outcome(&delivery, sent, now);
         self.context.metrics.delivery(&delivery.kind, &outcome);
-        noted(self.ledger.deliveries.record_attempt(delivery, outcome, now).await);
-        self.targets.came_back(target, worked, now);
+        log_failure(self.ledger.deliveries.record_attempt(delivery, outcome, now).await);
+        self.targets.finished(target, worked, now);
     }
 
     /// The outcome to record: delivered, to be retried after a growing pause, or given up.
-    fn outcome(&self, delivery: &Delivery, sent: Sent, now: Moment) -> AttemptOutcome {
+    fn outcome(&self, delivery: &Delivery, sent: SendOutcome, now: Moment) -> AttemptOutcome {
         let (error, retry_after) = match sent {
-            Sent::Arrived { content } => return AttemptOutcome::Delivered { content },
-            Sent::Never { why } => return AttemptOutcome::Dead { error: why },
-            Sent::Gone => return AttemptOutcome::Dead { error: "the receiver answered 410 Gone".into() },
-            Sent::Refused { why } => (why, None),
-            Sent::Down { why, retry_after } => (why, retry_after),
+            SendOutcome::Arrived { content } => return AttemptOutcome::Delivered { content },
+            SendOutcome::Unsendable { why } => return AttemptOutcome::Dead { error: why },
+            SendOutcome::Gone => {
+                return AttemptOutcome::Dead { error: "the receiver answered 410 Gone".into() };
+            }
+            SendOutcome::Refused { why } => (why, None),
+            SendOutcome::Down { why, retry_after } => (why, retry_after),
         };
         if now >= delivery.open_since + self.rules.give_up_after {
             return AttemptOutcome::Dead {
@@ -199,9 +201,9 @@ impl Deliveries {
         AttemptOutcome::Failed { error, due_at: now + pause.max(asked) }
     }
 
-    /// Whether anything is on its way at this moment.
-    pub fn any_on_their_way(&self) -> bool {
-        self.targets.0.lock().values().any(|state| state.on_their_way > 0)
+    /// Whether any delivery is in flight.
+    pub fn has_in_flight(&self) -> bool {
+        self.targets.0.lock().values().any(|state| state.in_flight > 0)
     }
 
     /// Newest first.
@@ -209,12 +211,12 @@ impl Deliveries {
         Ok(self.ledger.deliveries.list(filter, page).await?)
     }
 
-    /// How many are in which state; more than `COUNTED` are not counted.
+    /// Number of deliveries by state, each counted up to `MAX_COUNTED`.
     pub async fn counts(&self) -> Result<Vec<(DeliveryState, u32)>, Refusal> {
-        Ok(self.ledger.deliveries.count_all(COUNTED).await?)
+        Ok(self.ledger.deliveries.count_all(MAX_COUNTED).await?)
     }
 
-    /// The newest that go, or went, to a webhook.
+    /// The newest deliveries to a webhook, pending or finished.
     pub async fn to_webhook(&self, webhook: WebhookId, most: u32) -> Result<Vec<Delivery>, Refusal> {
         Ok(self.ledger.deliveries.by_webhook(webhook, most).await?)
     }
@@ -223,7 +225,7 @@ impl Deliveries {
         self.ledger.deliveries.get(id).await?.ok_or_else(|| Rejection::NotFound.into())
     }
 
-    /// An operator has a delivery tried again, now.
+    /// Retries a delivery now, for an operator.
     pub async fn retry(&self, id: DeliveryId, by: Actor) -> Result<Delivery, Refusal> {
         let before = self.find(id).await?;
         if self.ledger.deliveries.retry(id, by, self.context.now()).await? {
@@ -235,7 +237,7 @@ impl Deliveries {
         Err(Refusal::Conflict { code: ProblemCode::WrongState, detail })
     }
 
-    /// An operator grants a prize that waited for it.
+    /// Grants a prize that waits for an operator.
     pub async fn grant(&self, id: DeliveryId, by: Actor) -> Result<Delivery, Refusal> {
         self.find(id).await?;
         if self.ledger.deliveries.grant(id, by, self.context.now()).await? {
@@ -247,8 +249,8 @@ impl Deliveries {
 }
 
 /// Logs a failure that no caller waits for: the delivery is due again when its lease ends.
-fn noted(result: Result<(), LedgerError>) {
+fn log_failure(result: Result<(), LedgerError>) {
     if let Err(error) = result {
-        tracing::warn!(%error, "the outcome of a delivery could not be recorded; it is tried again");
+        tracing::warn!(%error, "could not record the outcome of a delivery; it will be retried");
     }
 }

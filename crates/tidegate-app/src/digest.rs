@@ -7,7 +7,7 @@ use tidegate_core::IdempotencyKey;
 /// A secret key, or a SHA-256 digest.
 pub type Secret = [u8; 32];
 
-/// SHA-256 over the parts. Tokens are stored as digests: a copy of the ledger lets nobody act for their owners.
+/// SHA-256 over the parts. Tokens are stored as digests, so that a copy of the ledger contains no usable token.
 pub fn digest(parts: &[&[u8]]) -> Secret {
     let mut hasher = Sha256::new();
     for part in parts {
@@ -41,7 +41,7 @@ pub fn idempotency_key(text: &str) -> IdempotencyKey {
     IdempotencyKey(short_digest(&[b"key", text.as_bytes()]))
 }
 
-/// Bytes in hex, behind a prefix that names the kind of token.
+/// Bytes in hex, after a prefix that names the kind of token.
 pub fn token(prefix: &str, bytes: &[u8]) -> String {
     use std::fmt::Write;
     bytes.iter().fold(prefix.to_owned(), |mut text, byte| {

@@ -1,4 +1,4 @@
-//! Finds campaigns: those that run in memory, all others in the ledger.
+//! Finds campaigns: running ones in memory, all others in the ledger.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Draws as operators work with them: created, edited, listed.
+//! Operators' use cases for draws: create, edit, list.
 
 use std::sync::Arc;
 
@@ -16,16 +16,16 @@ use crate::digest;
 use crate::random;
 
 pub const DRAWS_SCOPE: &str = "draws";
-/// The ledger's name for them.
+/// The ledger's name for this kind of campaign.
 pub(crate) const DRAWS: &str = "draw";
 
-/// A draw as an operator describes it; checked at the edge.
+/// A draw as an operator describes it, already validated.
 #[derive(Clone, Debug)]
 pub struct DrawTerms {
     pub name: String,
     pub strategy: Strategy,
     pub prizes: Vec<Prize>,
-    /// Prize by prize.
+    /// The codes of each prize, in the order of `prizes`.
     pub codes: Vec<Vec<String>>,
     pub campaign: CampaignTerms,
 }
@@ -49,7 +49,7 @@ impl Campaigns {
         key: Option<IdempotentRequest>,
     ) -> Result<Campaign, Refusal> {
         let _one_at_a_time = self.changes.lock().await;
-        if let Some(before) = self.changes.done_before(key.as_ref()).await? {
+        if let Some(before) = self.changes.find_earlier(key.as_ref()).await? {
             return self.find(CampaignId::from_raw(before.subject)).await;
         }
         let now = self.context.now();

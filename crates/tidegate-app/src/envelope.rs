@@ -1,5 +1,5 @@
-//! The envelope of outbound messages: CloudEvents in JSON. An event of an order has the order's state as it was when
-//! the event happened, whenever it is sent.
+//! The envelope of outbound messages: CloudEvents in JSON. An order's event carries the order's state at the time
+//! of the event, whenever it is sent.
 
 use serde_json::{Value, json};
 use tidegate_core::{
@@ -28,7 +28,7 @@ fn money(money: Money) -> Value {
 }
 
 impl Context {
-    /// The public id of what an event happened to; nothing where that has none.
+    /// The public id of the event's subject; empty if it has none.
     pub fn subject_of(&self, event: &Event) -> String {
         let raw = event.subject;
         match event.kind.noun() {
@@ -38,13 +38,13 @@ impl Context {
             Some(EventNoun::Play | EventNoun::Prize) => self.print(PlayId::from_raw(raw)),
             Some(EventNoun::Delivery) => self.print(DeliveryId::from_raw(raw)),
             Some(EventNoun::Webhook) => self.print(WebhookId::from_raw(raw)),
-            // The admin key is not an operator's.
+            // The admin key belongs to no operator account.
             Some(EventNoun::Operator) if raw == 0 => String::new(),
             Some(EventNoun::Operator) => self.print(OperatorId::from_raw(raw)),
             Some(EventNoun::ApiKey) => self.print(ApiKeyId::from_raw(raw)),
             Some(EventNoun::Buyers) => self.print(UserId::from_raw(raw)),
             Some(EventNoun::Order | EventNoun::Refund) => self.print(OrderId::from_raw(raw)),
-            // A later version wrote it: which kind of id this is, is not known.
+            // Written by a later version: the kind of id is unknown.
             None => String::new(),
         }
     }
@@ -87,7 +87,7 @@ impl Deliveries {
     async fn order_data(&self, event: &Event, kind: EventKind) -> Result<Value, Refusal> {
         let order = self.ledger.orders.get(OrderId::from_raw(event.subject)).await?;
         let order = order.ok_or(Rejection::NotFound)?;
-        // The state when it happened, which may be another one by now; refunds do not change it.
+        // The state at the time of the event, which may have changed since; refund events do not change it.
         let state = match kind {
             EventKind::OrderCreated => OrderState::AwaitingPayment,
             EventKind::OrderPaid => OrderState::Paid,
@@ -136,7 +136,7 @@ impl Deliveries {
         Ok(data)
     }
 
-    /// What the merchant is asked for a coupon with.
+    /// The request for a coupon, for the merchant.
     pub(crate) async fn coupon_request(&self, delivery: &Delivery) -> Result<Value, Refusal> {
         let play = delivery.play.ok_or(Rejection::NotFound)?;
         let play = self.ledger.plays.get(play).await?.ok_or(Rejection::NotFound)?;

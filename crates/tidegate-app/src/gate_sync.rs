@@ -1,7 +1,7 @@
 //! Keeps the gate and the running campaigns in step with the ledger, which is the authority.
 //!
-//! Invariants: a campaign is in the map of running campaigns only after the gate's gate state was set as the ledger
-//! says; news to other nodes can be lost, and only makes things sooner: every node looks for itself twice a second.
+//! Invariants: a campaign is among the running campaigns only after its gate state was set to the ledger's.
+//! Messages to other nodes may be lost: they only speed up what each node's poll, twice a second, finds.
 
 mod repair;
 
@@ -19,13 +19,13 @@ use crate::Refusal;
 use crate::changes::Changes;
 use crate::context::Context;
 use crate::directory::CampaignDirectory;
-use crate::recording::drained;
+use crate::order_watchers::Watchers;
+use crate::recording::wait_drained;
 use crate::tables::GateTables;
-use crate::watch::Watchers;
 
 /// Stock log entries applied at once.
 const FOLLOW_BATCH: u32 = 1000;
-/// The pause before a gate that did not answer is asked again at startup.
+/// Pause between attempts to install a pool at startup.
 const GATE_RETRY: Duration = Duration::from_millis(300);
 
 #[derive(Debug)]
@@ -36,7 +36,7 @@ pub(crate) struct GateSync {
     pub(crate) directory: Arc<CampaignDirectory>,
     pub(crate) changes: Arc<Changes>,
     pub(crate) watchers: Arc<Watchers>,
-    /// On many nodes: rebuilds a gate that Redis has lost. One process has its gate as long as it lives.
+    /// Cluster only: rebuilds a gate that Redis has lost. The embedded gate lives as long as the process.
     pub(crate) repair: Option<Repair>,
 }
 
@@ -45,11 +45,11 @@ impl GateSync {
     pub(crate) async fn start(&self) -> Result<(), LedgerError> {
         if self.repair.is_some() {
             // Redis keeps its pools while nodes come and go; only what is missing is rebuilt.
-            return self.follow_all().await;
+            return self.sync_all().await;
         }
         for campaign in self.ledger.campaigns.running().await? {
-            while let Err(error) = self.revive(&campaign).await? {
-                tracing::warn!(%error, "the gate could not be rebuilt yet");
+            while let Err(error) = self.reinstall(&campaign).await? {
+                tracing::warn!(%error, "could not rebuild the gate; will retry");
                 tokio::time::sleep(GATE_RETRY).await;
             }
         }
@@ -57,7 +57,7 @@ impl GateSync {
     }
 
     /// Begins a new epoch: passes of the previous process are invalid, and its claims are all recorded by now.
-    async fn revive(&self, campaign: &Campaign) -> Result<Result<(), GateError>, LedgerError> {
+    async fn reinstall(&self, campaign: &Campaign) -> Result<Result<(), GateError>, LedgerError> {
         let seed = self.ledger.stock.reseed(campaign.id, self.context.now()).await?;
         let Some(seed) = seed else { return Ok(Ok(())) };
         let epoch = seed.epoch;
@@ -69,7 +69,7 @@ impl GateSync {
     }
 
     /// Applies the stock log entries that the gate does not have. A gate that does not answer gets them later.
-    pub(crate) async fn follow(&self, campaign: CampaignId) -> Result<(), LedgerError> {
+    pub(crate) async fn apply_stock_log(&self, campaign: CampaignId) -> Result<(), LedgerError> {
         while let Some(figures) = answered(self.admission.figures(campaign).await).flatten() {
             let entries = self.ledger.stock.log(campaign, figures.applied, FOLLOW_BATCH).await?;
             if entries.is_empty() {
@@ -84,22 +84,22 @@ impl GateSync {
         Ok(())
     }
 
-    /// After a commit that changed a campaign's stock: applies it here and tells the other nodes.
+    /// After a commit that changed a campaign's stock: applies it to the gate and notifies the other nodes.
     pub(crate) async fn stock_changed(&self, campaign: CampaignId) -> Result<(), LedgerError> {
-        self.follow(campaign).await?;
+        self.apply_stock_log(campaign).await?;
         self.admission.publish(News::Campaign(campaign)).await;
         Ok(())
     }
 
-    /// After a commit that gave an order's units back: the gate sells them again, and watchers of the order are woken.
+    /// After a commit that returned an order's units: puts them on sale at the gate and wakes the order's watchers.
     pub(crate) async fn units_returned(&self, order: &Order) -> Result<(), LedgerError> {
         self.stock_changed(order.campaign).await?;
         self.watchers.changed(order.id);
         Ok(())
     }
 
-    /// Sets the campaign's gate state and lets it run here. If the gate does not answer, the campaign does not run
-    /// until `follow_all` has found it again.
+    /// Sets the campaign's gate state and adds it to the running campaigns. If the gate does not answer, the
+    /// campaign is removed from them until `sync_all` enters it again.
     pub(crate) async fn enter(&self, campaign: Campaign, as_of: Moment) {
         match self.admission.set_gate_state(campaign.id, campaign.gate_state(), as_of).await {
             Ok(()) => self.directory.running.insert(campaign),
@@ -111,7 +111,7 @@ impl GateSync {
         }
     }
 
-    /// Releases what is kept in memory of a campaign that does not run any more.
+    /// Frees what is kept in memory for a campaign that no longer runs.
     pub(crate) fn release(&self, id: CampaignId) {
         self.directory.running.remove(id);
         self.admission.remove(id);
@@ -119,45 +119,45 @@ impl GateSync {
 
     /// Installs the pool behind a closed gate, in a new epoch: claims of earlier epochs are recorded by then.
     pub(crate) async fn prewarm(&self, id: CampaignId, now: Moment) -> Result<(), Refusal> {
-        drained(&self.admission, id).await?;
+        wait_drained(&self.admission, id).await?;
         let seed = self.ledger.stock.reseed(id, now).await?.ok_or(Rejection::NotFound)?;
         Ok(self.admission.install(id, Seed { gate_state: GateState::Closed, ..seed }).await?)
     }
 
-    /// After a step of a campaign's lifecycle: the other nodes hear of it, and recorders run where there may be claims.
-    pub(crate) async fn stepped(&self, id: CampaignId) -> Result<(), LedgerError> {
+    /// After a step of a campaign's lifecycle: updates the recorders and notifies the other nodes.
+    pub(crate) async fn after_step(&self, id: CampaignId) -> Result<(), LedgerError> {
         if let Some(repair) = &self.repair {
-            // Buyers who order next need not wait for the next round.
+            // So that the next orders need not wait for the next round of `sync_all`.
             self.keep_recorders(repair).await?;
         }
         self.admission.publish(News::Campaign(id)).await;
         Ok(())
     }
 
-    /// Brings gate and running campaigns up to date with the ledger: what an interrupted step left behind, and the
+    /// Brings gate and running campaigns up to date with the ledger: completes interrupted steps and applies the
     /// stock log of every running campaign.
-    pub(crate) async fn follow_all(&self) -> Result<(), LedgerError> {
+    pub(crate) async fn sync_all(&self) -> Result<(), LedgerError> {
         let running = match &self.repair {
             Some(repair) => self.keep_recorders(repair).await?,
             None => self.ledger.campaigns.running().await?,
         };
         for campaign in running {
-            self.follow_one(&campaign).await?;
+            self.sync_campaign(&campaign).await?;
         }
         Ok(())
     }
 
-    /// The same for one campaign, as it is in the ledger.
-    pub(crate) async fn follow_one(&self, campaign: &Campaign) -> Result<(), LedgerError> {
+    /// Like `sync_all`, for one campaign as read from the ledger.
+    pub(crate) async fn sync_campaign(&self, campaign: &Campaign) -> Result<(), LedgerError> {
         if let Some(repair) = &self.repair
-            && !self.mend(repair, campaign).await?
+            && !self.repair_pool(repair, campaign).await?
         {
             return Ok(());
         }
         if self.directory.running.find(campaign.id).is_none_or(|entered| *entered != *campaign) {
             self.enter_current(campaign.id).await?;
         }
-        self.follow(campaign.id).await
+        self.apply_stock_log(campaign.id).await
     }
 
     async fn enter_current(&self, id: CampaignId) -> Result<(), LedgerError> {
@@ -169,10 +169,10 @@ impl GateSync {
         Ok(())
     }
 
-    /// Another node says that the campaign has changed.
-    pub(crate) async fn heard_of(&self, id: CampaignId) -> Result<(), LedgerError> {
+    /// Handles another node's message that the campaign has changed.
+    pub(crate) async fn on_campaign_message(&self, id: CampaignId) -> Result<(), LedgerError> {
         match self.ledger.campaigns.get(id).await? {
-            Some(campaign) if campaign.runs() => self.follow_one(&campaign).await,
+            Some(campaign) if campaign.runs() => self.sync_campaign(&campaign).await,
             _ => {
                 self.release(id);
                 Ok(())
@@ -180,15 +180,15 @@ impl GateSync {
         }
     }
 
-    /// The pool is known to be wrong: it is rebuilt where that is possible while it sells.
-    pub(crate) fn distrust(&self, campaign: &Campaign) {
+    /// Marks the pool as wrong. A cluster then rebuilds it; the embedded gate cannot be rebuilt while it sells.
+    pub(crate) fn mark_suspect(&self, campaign: &Campaign) {
         if let Some(repair) = &self.repair {
-            repair.distrust(campaign);
+            repair.mark_suspect(campaign);
         }
     }
 }
 
-/// The gate's answer, if there is one: the next round asks again.
+/// The gate's answer. A failure is logged, and the next round retries.
 fn answered<T>(answer: Result<T, GateError>) -> Option<T> {
-    answer.inspect_err(|error| tracing::warn!(%error, "the gate is asked again later")).ok()
+    answer.inspect_err(|error| tracing::warn!(%error, "the gate did not answer; will retry")).ok()
 }

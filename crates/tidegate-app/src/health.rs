@@ -1,11 +1,12 @@
-//! What is wrong right now, if anything. `/readyz` shows it, and new orders are refused while it lasts.
+//! Readiness: the current problem of each part. `/readyz` reports them, and new orders are refused while there are
+//! any.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::Mutex;
 
-/// The parts that can be in trouble.
+/// Parts that can have a problem.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Part {
     Startup,
@@ -32,7 +33,7 @@ impl Part {
 #[derive(Debug)]
 pub struct Health {
     problems: Mutex<BTreeMap<Part, String>>,
-    /// No problems; read on every order.
+    /// Whether there are no problems; read for every order.
     ready: AtomicBool,
 }
 
@@ -47,7 +48,7 @@ impl Health {
         self.ready.load(Ordering::Acquire)
     }
 
-    /// Takes note of a problem, or that there is none; logs when that changes.
+    /// Sets or clears the problem of a part; logs when that changes.
     pub fn set(&self, part: Part, problem: Option<&str>) {
         let mut problems = self.problems.lock();
         let before = match problem {
@@ -61,7 +62,7 @@ impl Health {
                 tracing::error!(part = part.name(), problem, "not ready: new orders are refused");
             }
             (Some(_), None) if part != Part::Startup => {
-                tracing::info!(part = part.name(), "working again: orders are taken");
+                tracing::info!(part = part.name(), "the part works again");
             }
             _ => {}
         }
@@ -71,7 +72,7 @@ impl Health {
         self.problems.lock().get(&part).cloned()
     }
 
-    /// Every problem by the part it is in.
+    /// All problems, by part.
     pub fn problems(&self) -> BTreeMap<&'static str, String> {
         self.problems.lock().iter().map(|(part, problem)| (part.name(), problem.clone())).collect()
     }

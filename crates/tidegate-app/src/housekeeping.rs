@@ -1,4 +1,4 @@
-//! Forgets what need not be kept any more, and finds out when a ledger in trouble works again.
+//! Deletes expired data, and probes the ledger to notice when it has recovered.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,9 +10,9 @@ use crate::challenges::Challenges;
 use crate::context::Context;
 use crate::operators::Operators;
 
-/// Idempotency keys of operators are remembered this long.
+/// Retention of operators' idempotency keys.
 const KEEP_KEYS: Duration = Duration::from_secs(7 * 24 * 3600);
-/// Deliveries that arrived are remembered this long.
+/// Retention of finished deliveries of events.
 const KEEP_DELIVERIES: Duration = Duration::from_secs(30 * 24 * 3600);
 
 #[derive(Debug)]
@@ -33,17 +33,17 @@ impl Housekeeping {
         Ok(())
     }
 
-    /// Forgets one-time values in memory that have expired.
+    /// Drops expired one-time values from memory.
     pub fn tidy(&self) {
         self.challenges.forget_expired(self.context.now());
     }
 
-    /// Writes to the ledger: its observer hears whether that works.
+    /// Makes a test write; the ledger reports the result to its observer.
     pub async fn probe_ledger(&self) -> Result<(), LedgerError> {
         self.ledger.probe().await
     }
 
-    /// Ends the demo buyers' sessions, whose tokens everybody knows.
+    /// Ends the demo buyers' sessions, whose tokens are public.
     pub async fn end_demo(&self) -> Result<(), LedgerError> {
         self.ledger.sessions.end_all("demo").await?;
         Ok(())

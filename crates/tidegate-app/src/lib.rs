@@ -1,10 +1,9 @@
-//! The use cases of a flash sale, as services that own only what they use. HTTP, workers and the command line call
-//! them.
+//! The use cases, as services that own only what they use. Called by HTTP handlers, workers and the command line.
 //!
-//! Invariants: checks that can refuse cheaply come before those that cost; every accepted claim is in the intake; a
-//! change of an order's or a campaign's state is in the ledger before anybody hears of it. Services form layers:
-//! `Context`, `CampaignDirectory` and `StockCounts` at the bottom, then `GateSync`, `Challenges`, `Meters` and
-//! `Passes`, then the services that callers see. None holds one of its own layer's callers.
+//! Invariants: cheap checks come before expensive ones; every accepted claim is in the intake; a change of an
+//! order's or a campaign's state is in the ledger before it is announced. Services form layers: `Context`,
+//! `CampaignDirectory` and `StockCounts` at the bottom, then `GateSync`, `Challenges`, `Meters` and `Passes`, then
+//! the services that callers see. No service depends on one that calls it.
 
 pub mod accounts;
 pub mod audit;
@@ -26,11 +25,13 @@ pub mod events;
 mod gate_sync;
 pub mod health;
 pub mod housekeeping;
+pub mod ledger_types;
 pub mod live;
 pub mod merchant;
 pub mod metrics;
 pub mod node;
 pub mod operators;
+pub mod order_watchers;
 pub mod ordering;
 pub mod outbound_http;
 pub mod passes;
@@ -41,7 +42,6 @@ pub mod preflight;
 pub mod proofs;
 pub mod random;
 mod recording;
-pub mod records;
 mod refusal;
 mod running_campaigns;
 pub mod sales;
@@ -54,7 +54,6 @@ pub mod storefront;
 pub mod storefront_cache;
 mod tables;
 pub mod waiting_rooms;
-pub mod watch;
 pub mod webhooks;
 mod wiring;
 
@@ -86,6 +85,7 @@ use self::metrics::Metrics;
 pub use self::node::Node;
 use self::node::NodeDuties;
 use self::operators::Operators;
+use self::order_watchers::Watchers;
 use self::ordering::Ordering;
 use self::ordering::attempt::Attempts;
 use self::passes::Passes;
@@ -96,11 +96,10 @@ use self::recording::{RECORD_WAIT, RecordingListener};
 pub use self::refusal::Refusal;
 use self::storefront::Storefront;
 use self::waiting_rooms::WaitingRooms;
-use self::watch::Watchers;
 use self::webhooks::Webhooks;
 pub use self::wiring::{Parts, Rules};
 
-/// Claims that were answered 202 and could not be made durable: their buyers find them as rejected.
+/// Claims that were answered 202 but could not be made durable; their buyers see them as rejected.
 pub type LostClaims = Cache<ClaimId, Arc<Claim>>;
 pub const LOST_CLAIMS_REMEMBERED: usize = 10_000;
 
@@ -142,7 +141,8 @@ pub struct App {
 }
 
 impl App {
-    /// Records claims that were left from before, then builds the gate from the ledger. After this the app is ready.
+    /// Records the claims that the previous run left in the intake, then builds the gate from the ledger. The app
+    /// is ready when this returns.
     pub async fn start(&self) -> Result<(), LedgerError> {
         let clock = self.clock.clone();
         let listener = RecordingListener { context: self.context.clone(), watchers: self.watchers.clone() };
@@ -153,27 +153,28 @@ impl App {
         Ok(())
     }
 
-    /// Records what it can; the rest stays in the intake. Then nothing is written any more.
+    /// Records claims for up to `RECORD_WAIT` (the rest stays in the intake), releases the leases and closes the
+    /// ledger.
     pub async fn stop(&self) {
         self.admission.stop(RECORD_WAIT).await;
         self.node.drop_leases().await;
         let ledger = self.ledger.clone();
-        // It waits for its threads, and does not panic.
+        // `close` joins the ledger's threads; it does not panic, so there is no error to handle.
         let _ = tokio::task::spawn_blocking(move || ledger.close()).await;
     }
 
-    /// Announces that the process is going to stop: not ready any more, streams end, workers rest.
+    /// Announces the shutdown: the process is no longer ready, streams end, workers stop.
     pub fn close(&self) {
         self.health.set(Part::Shutdown, Some("shutting down"));
         self.closing.send_replace(true);
     }
 
-    /// Changes once `close` was called.
+    /// Becomes `true` when `close` is called.
     pub fn closing(&self) -> tokio::sync::watch::Receiver<bool> {
         self.closing.subscribe()
     }
 
-    /// Resolves once `close` was called.
+    /// Resolves once `close` has been called.
     pub fn closed(&self) -> impl Future<Output = ()> + use<> {
         let mut closing = self.closing.subscribe();
         async move {
@@ -191,7 +192,7 @@ impl App {
         self.context.print(id)
     }
 
-    /// The same without an allocation.
+    /// Like `print`, without an allocation.
     pub fn text<T: Public>(&self, id: T) -> PublicText {
         self.context.text(id)
     }

@@ -1,7 +1,7 @@
 //! Live figures of campaigns, second by second: counted by `meters`, sampled by a worker, gathered for operators.
 //!
-//! Invariants: everything kept is bounded; figures are gathered at most once a second for each campaign, however many
-//! operators watch. Freshness is told by a monotonic clock.
+//! Invariants: everything kept is bounded; figures are gathered at most once a second for each campaign, however
+//! many operators watch. Freshness is measured by a monotonic clock.
 
 mod figures;
 mod gathering;
@@ -21,25 +21,25 @@ use tidegate_admission::waiting_room::WaitingRooms;
 use tidegate_core::{Campaign, CampaignId};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-pub use self::figures::{CampaignFigures, Expiring, Light, Pace, Quantiles, Totals};
-use self::gathering::Shown;
+pub use self::figures::{BalanceState, CampaignFigures, Expiring, Pace, Quantiles, Totals};
+use self::gathering::CachedFigures;
 pub use self::meter::{Attempted, RefusalCount};
 pub use self::meters::Meters;
 pub use self::series::Sample;
 use crate::audit::Auditing;
 use crate::context::Context;
 use crate::directory::CampaignDirectory;
-use crate::running_campaigns::MOST_IN_ORDER;
+use crate::running_campaigns::MAX_IN_OVERVIEW;
 use crate::stock_counts::StockCounts;
 use crate::tables::FigureTables;
 
 /// Closed campaigns whose figures are kept.
-const MOST_CLOSED: usize = 50;
+const MAX_CLOSED: usize = 50;
 /// Campaigns whose last figures are cached.
-const MOST_SHOWN: usize = 2 * (MOST_IN_ORDER + MOST_CLOSED);
+const MAX_SHOWN: usize = 2 * (MAX_IN_OVERVIEW + MAX_CLOSED);
 const SAMPLE_EVERY: Duration = Duration::from_secs(1);
-/// Streams of figures at a time.
-const MOST_STREAMS: usize = 64;
+/// Maximum number of concurrent streams of figures.
+const MAX_STREAMS: usize = 64;
 
 /// What the figures are gathered from.
 #[derive(Debug)]
@@ -57,38 +57,38 @@ pub(crate) struct FigureSources {
 
 #[derive(Debug)]
 pub struct LiveFigures {
-    from: FigureSources,
+    sources: FigureSources,
     /// The last figures of each campaign.
-    shown: Cache<CampaignId, Arc<tokio::sync::Mutex<Shown>>>,
-    /// Units that come back soon, by campaign; `None` while that is not known.
+    shown: Cache<CampaignId, Arc<tokio::sync::Mutex<CachedFigures>>>,
+    /// Units that expire soon, by campaign; `None` while unknown.
     expiring: RwLock<Option<HashMap<CampaignId, Expiring>>>,
     streams: Arc<Semaphore>,
 }
 
 impl LiveFigures {
-    pub(crate) fn new(from: FigureSources) -> Self {
+    pub(crate) fn new(sources: FigureSources) -> Self {
         Self {
-            from,
-            shown: Cache::new(MOST_SHOWN),
+            sources,
+            shown: Cache::new(MAX_SHOWN),
             expiring: RwLock::default(),
-            streams: Arc::new(Semaphore::new(MOST_STREAMS)),
+            streams: Arc::new(Semaphore::new(MAX_STREAMS)),
         }
     }
 
-    fn shown(&self, id: CampaignId) -> Arc<tokio::sync::Mutex<Shown>> {
+    fn shown(&self, id: CampaignId) -> Arc<tokio::sync::Mutex<CachedFigures>> {
         let made = self.shown.get_or_insert_with(&id, || Ok::<_, Infallible>(Arc::default()));
         made.unwrap_or_else(|never| match never {})
     }
 
-    /// How many people wait for admission to the campaign.
+    /// Number of people in the campaign's waiting room.
     async fn waiting_in(&self, campaign: &Campaign) -> usize {
         match campaign.protect.admit_per_s {
-            Some(_) => self.from.rooms.waiting(campaign.id).await,
+            Some(_) => self.sources.rooms.waiting(campaign.id).await,
             None => 0,
         }
     }
 
-    /// A place for a stream of figures; `None` when there are too many.
+    /// A permit for a stream of figures; `None` if there are too many.
     pub fn watch_live(&self) -> Option<OwnedSemaphorePermit> {
         self.streams.clone().try_acquire_owned().ok()
     }

@@ -1,8 +1,8 @@
-//! A merchant's own users: tokens the merchant signs, whose subject is always the same buyer.
+//! The merchant's own users as buyers, authenticated by JWTs that the merchant signs.
 //!
-//! What always holds: the algorithm comes from our configuration, never from the token, so neither `none` nor a public
-//! key taken for a secret gets anybody in. The buyer's id is a keyed digest of the subject: stable, and nothing to
-//! store.
+//! Invariants: the algorithm comes from the configuration, never from the token, so that neither `none` nor a
+//! public key used as an HMAC secret is accepted. The buyer's id is a keyed digest of issuer and subject: stable
+//! without being stored.
 
 use jsonwebtoken::jwk::JwkSet;
 use jsonwebtoken::{Algorithm, DecodingKey, Validation, decode, decode_header};
@@ -12,10 +12,10 @@ use tidegate_ledger::Session;
 
 use crate::digest::{Secret, keyed};
 
-/// How a merchant signs, as configured.
+/// The `jwt` section of the configuration.
 #[derive(Clone, Debug, Deserialize)]
 pub struct JwtSettings {
-    /// `HS256`, `RS256` or `EdDSA`; empty where no merchant signs.
+    /// `HS256`, `RS256` or `EdDSA`; empty if no JWTs are accepted.
     pub algorithm: String,
     pub key: String,
     pub jwks: String,
@@ -23,7 +23,7 @@ pub struct JwtSettings {
     pub audience: String,
 }
 
-/// What is wrong with the `jwt` section of the configuration.
+/// Errors in the `jwt` section of the configuration.
 #[derive(Debug, thiserror::Error)]
 pub enum JwtSettingsError {
     #[error("jwt.algorithm {0:?} is not HS256, RS256 or EdDSA")]
@@ -41,7 +41,7 @@ pub enum JwtSettingsError {
 }
 
 pub struct Merchant {
-    /// With the key id each answers to; `None` answers to all.
+    /// Each with its key id; a key without an id is tried for every token.
     keys: Vec<(Option<String>, DecodingKey)>,
     validation: Validation,
     secret: Secret,
@@ -61,7 +61,7 @@ struct Claims {
     iss: String,
 }
 
-/// Ids we give ourselves do not reach this bit before the year 2058.
+/// Set in the ids of merchants' users. Generated ids do not reach this bit before the year 2058.
 const MERCHANT_BIT: u64 = 1 << 62;
 
 impl Merchant {
@@ -78,7 +78,7 @@ impl Merchant {
         };
         let mut validation = Validation::new(algorithm);
         validation.set_required_spec_claims(&["exp", "sub"]);
-        // Our own clock looks at the end.
+        // Expiry is checked by the caller, with the program's own clock.
         validation.validate_exp = false;
         validation.validate_aud = !settings.audience.is_empty();
         if !settings.audience.is_empty() {
@@ -105,7 +105,7 @@ impl Merchant {
         Ok(Some(Self { keys, validation, secret: *secret }))
     }
 
-    /// Who the token speaks for, and until when.
+    /// The buyer that a token authenticates, and until when.
     pub(super) fn session(&self, token: &str) -> Option<Session> {
         let wanted = decode_header(token).ok()?.kid;
         let candidates = self.keys.iter().filter(|(id, _)| id.is_none() || wanted.is_none() || *id == wanted);

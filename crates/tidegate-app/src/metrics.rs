@@ -1,6 +1,6 @@
-//! What is counted, for Prometheus.
+//! Prometheus metrics.
 //!
-//! A registry of our own instead of a global one: several servers can live in one process, as tests want.
+//! The registry is not global, so that tests can run several servers in one process.
 
 use std::hash::Hash;
 use std::sync::atomic::AtomicU64;
@@ -44,7 +44,7 @@ pub struct Draw {
     pub draw: String,
 }
 
-/// Counters that every request counts at: found without a lock, which a family takes for each.
+/// Counters for the hot path: looked up without the lock that `Family` takes on every access.
 #[derive(Debug)]
 pub struct Counters<L: Clone + Hash + Eq> {
     family: Family<L, Counter>,
@@ -129,13 +129,9 @@ impl Metrics {
         let to = &mut self.registry;
         to.register("http_requests", "Requests answered", self.requests.family.clone());
         to.register("http_request_seconds", "Time to answer a request", self.request_seconds.clone());
-        to.register(
-            "orders",
-            "Attempts to order, and orders, by what became of them",
-            self.orders.family.clone(),
-        );
-        to.register("plays", "Attempts to play, by what became of them", self.plays.family.clone());
-        to.register("deliveries", "Tries to deliver coupons and events", self.deliveries.clone());
+        to.register("orders", "Attempts to order, and orders, by outcome", self.orders.family.clone());
+        to.register("plays", "Attempts to play, by outcome", self.plays.family.clone());
+        to.register("deliveries", "Attempts to deliver coupons and events", self.deliveries.clone());
         to.register("unrecorded_claims", "Claims waiting to be recorded", self.unrecorded.clone());
         to.register("journal_batch_claims", "Claims made durable by one sync", self.journal_batch.clone());
         to.register("journal_sync_seconds", "Time to make a batch durable", self.journal_seconds.clone());
@@ -158,7 +154,7 @@ impl Metrics {
         to.register("gate_rebuilds", "Times this node rebuilt a gate from the ledger", self.reseeds.clone());
         to.register(
             "gate_drift_units",
-            "Units by which gates and ledger differ, at the last look",
+            "Units by which gates and ledger differed at the last reconciliation",
             self.drift.clone(),
         );
     }
@@ -171,7 +167,7 @@ impl Metrics {
         self.plays.count(Outcome { outcome });
     }
 
-    /// What became of one try to deliver outside.
+    /// Counts one attempt to deliver a coupon or event.
     pub fn delivery(&self, kind: &str, tried: &AttemptOutcome) {
         let outcome = match tried {
             AttemptOutcome::Delivered { .. } => "delivered",

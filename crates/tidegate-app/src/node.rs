@@ -1,7 +1,8 @@
-//! This node's part among all nodes: its number, its leases, news from the others, and its report.
+//! This node's role in a cluster: its number, its leases, messages from other nodes, and its report.
 //!
-//! Invariants: ids carry a node's number, so a node takes claims only while it is sure that the number is its own; work
-//! that one node does for all is done by the holder of its lease. One process has no lease to ask for.
+//! Invariants: ids contain the node's number, so a node takes claims only while it is sure that the number is its
+//! own; a job that only one node may do is done by the holder of its lease. The embedded deployment needs no
+//! leases.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -23,35 +24,35 @@ use crate::health::Part;
 use crate::metrics;
 use crate::tables::NodeTables;
 
-/// How long a number stays a node's after its last renewal. A node that cannot renew it takes no claims.
+/// Lease on a node's number. A node that cannot renew it takes no claims.
 pub const NUMBER_LEASE: Duration = Duration::from_secs(30);
-/// How long after a renewal a node is sure of its number: less than the lease.
+/// How long after a renewal a node is sure of its number; shorter than the lease.
 const NUMBER_SURE: Duration = Duration::from_secs(25);
-/// How long a worker's lease lasts.
+/// Lease of a worker.
 const WORKER_LEASE: Duration = Duration::from_secs(3);
 
-/// Which of the nodes this is.
+/// Identity of a node.
 #[derive(Clone, Debug)]
 pub struct Node {
-    /// Unique among all processes there ever were.
+    /// Unique among all processes, past and present.
     pub name: String,
-    /// Carried by its ids; unique among the nodes that run.
+    /// Part of the ids it generates; unique among the running nodes.
     pub number: u16,
 }
 
 impl Node {
-    /// The only one.
-    pub fn alone() -> Self {
+    /// The only node of the embedded deployment.
+    pub fn embedded() -> Self {
         Self { name: "alone".into(), number: 0 }
     }
 }
 
-/// Whether this node may give out ids with its number.
+/// Whether this node may generate ids with its number.
 #[derive(Debug)]
 pub(crate) enum NodeNumber {
-    /// There is one process.
+    /// Embedded: always.
     Fixed,
-    /// Sure until then, once the lease was renewed.
+    /// Cluster: until then; `None` before the first renewal.
     Leased(Mutex<Option<Instant>>),
 }
 
@@ -60,8 +61,8 @@ impl NodeNumber {
         Self::Leased(Mutex::new(None))
     }
 
-    /// Not after the node was suspended for longer than its lease.
-    pub(crate) fn is_sure(&self) -> bool {
+    /// False after the node was suspended for longer than its lease.
+    pub(crate) fn is_valid(&self) -> bool {
         match self {
             Self::Fixed => true,
             Self::Leased(until) => until.lock().is_some_and(|until| Instant::now() < until),
@@ -80,7 +81,7 @@ impl NodeNumber {
 pub(crate) struct Leases {
     ledger: NodeTables,
     holder: String,
-    /// Those this node holds, and until when it need not ask again.
+    /// Leases that this node holds, each with the time of its next renewal.
     held: Mutex<HashMap<&'static str, Instant>>,
 }
 
@@ -108,11 +109,11 @@ pub(crate) fn millis(span: Duration) -> u32 {
     u32::try_from(span.as_millis()).unwrap_or(u32::MAX)
 }
 
-/// A node at one moment.
+/// Snapshot of a node's state.
 #[derive(Clone, Debug)]
 pub struct NodeReport {
     pub node: Node,
-    /// Whether it is the only one: journal and SQLite in this process.
+    /// Whether this is the embedded deployment: journal and SQLite in one process.
     pub embedded: bool,
     pub up: Duration,
     /// Claims that are accepted and not recorded yet.
@@ -124,11 +125,11 @@ pub struct NodeReport {
     pub rebuilds: u64,
     /// Units by which gates and ledger differed at the last reconciliation.
     pub drift: i64,
-    /// What does not work, part by part.
+    /// Current problems, by part.
     pub problems: Vec<(&'static str, String)>,
     /// When the next unpaid order expires.
     pub next_deadline: Option<Moment>,
-    /// All nodes that run, this one among them; empty where there is one process.
+    /// All running nodes, including this one; empty in the embedded deployment.
     pub known: Vec<NodeLease>,
 }
 
@@ -143,7 +144,7 @@ pub struct NodeDuties {
     pub(crate) accounts: Arc<Accounts>,
     pub(crate) node: Node,
     pub(crate) number: Arc<NodeNumber>,
-    /// None where there is one process.
+    /// `None` in the embedded deployment.
     pub(crate) leases: Option<Leases>,
     pub(crate) started_at: Moment,
 }
@@ -158,59 +159,59 @@ impl NodeDuties {
         self.leases.is_some()
     }
 
-    /// Whether this node runs this worker now.
-    pub async fn leads(&self, worker: &'static str) -> Result<bool, LedgerError> {
+    /// Whether this node holds the worker's lease; always true in the embedded deployment.
+    pub async fn holds_lease(&self, worker: &'static str) -> Result<bool, LedgerError> {
         match &self.leases {
             Some(leases) => leases.holds(worker).await,
             None => Ok(true),
         }
     }
 
-    /// Renews this node's number and sets its clock by the database's.
-    pub async fn keep_node(&self) -> Result<(), LedgerError> {
+    /// Renews the lease on this node's number and sets its clock by the database's.
+    pub async fn renew_number(&self) -> Result<(), LedgerError> {
         let (name, asked) = (format!("node {}", self.node.number), Instant::now());
         let kept = self.ledger.leases.take(name, self.node.name.clone(), millis(NUMBER_LEASE)).await?;
         if kept {
             self.number.renewed(asked);
         }
-        // Two nodes with one number would give out the same ids.
+        // Two nodes with one number would generate the same ids.
         let problem = (!kept).then_some("another node has this one's number; it must be restarted");
         self.context.health.set(Part::Node, problem);
         let before = Clock::System.now();
         if let Some(there) = self.ledger.leases.database_time().await? {
-            self.context.clock.set_right(before, there, Clock::System.now());
+            self.context.clock.synchronise(before, there, Clock::System.now());
         }
         Ok(())
     }
 
-    /// Other nodes need not wait until this node's leases end.
+    /// Releases this node's leases, so that other nodes need not wait until they end.
     pub(crate) async fn drop_leases(&self) {
-        // If it fails they wait.
+        // On failure the leases end by themselves.
         let _ = self.ledger.leases.release_all(self.node.name.clone()).await;
     }
 
-    /// Follows up what a node has told, this one included.
-    pub async fn hear(&self, news: News) -> Result<(), LedgerError> {
+    /// Handles a message from any node, including this one.
+    pub async fn handle_message(&self, news: News) -> Result<(), LedgerError> {
         match news {
-            News::Campaign(id) => self.gate.heard_of(id).await?,
+            News::Campaign(id) => self.gate.on_campaign_message(id).await?,
             News::Item(id) => self.catalogue.forget(id),
             News::SessionEnded(digest) => self.accounts.forget_session(&digest),
             News::MissedMessages => {
                 self.catalogue.forget_all();
                 self.accounts.forget_sessions();
-                self.gate.follow_all().await?;
+                self.gate.sync_all().await?;
             }
         }
         Ok(())
     }
 
     /// Brings gate and running campaigns up to date with the ledger.
-    pub async fn follow_all(&self) -> Result<(), LedgerError> {
-        self.gate.follow_all().await
+    pub async fn sync_all(&self) -> Result<(), LedgerError> {
+        self.gate.sync_all().await
     }
 
     /// Resolves when a pool should be checked against the ledger at once.
-    pub async fn attention(&self) {
+    pub async fn reconcile_requested(&self) {
         self.admission.reconcile_signal().await;
     }
 
@@ -231,7 +232,7 @@ impl NodeDuties {
         })
     }
 
-    /// The metrics as Prometheus reads them, with gauges that are looked up for each scrape.
+    /// The metrics in Prometheus' text format; gauges of current state are updated first.
     pub fn print_metrics(&self) -> String {
         let metrics = &self.context.metrics;
         metrics.unrecorded.set(i64::try_from(self.admission.depth()).unwrap_or(i64::MAX));

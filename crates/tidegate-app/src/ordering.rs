@@ -1,7 +1,7 @@
-//! Orders: placed, found, cancelled, expired. Payments are in `payments`.
+//! Orders: place, find, cancel, expire. Payments are in `payments`.
 //!
-//! Invariants: an order that was answered 201 is durable in the intake; a change of an order is in the ledger before
-//! anybody hears of it; the same idempotency key makes one order.
+//! Invariants: an order that was answered 201 is durable in the intake; a change of an order is in the ledger
+//! before it is announced; one idempotency key creates one order.
 
 pub mod attempt;
 pub(crate) mod claims;
@@ -18,19 +18,19 @@ use tidegate_core::{
 };
 use tidegate_ledger::{Actor, LedgerError, OrderFilter, Page};
 
-use self::claims::{Claims, may_be_repeated, not_taken};
+use self::claims::{Claims, may_have_succeeded_before, refusal_of};
 use crate::Refusal;
 use crate::context::Context;
 use crate::directory::CampaignDirectory;
 use crate::gate_sync::GateSync;
 use crate::live::Meters;
+use crate::order_watchers::Watchers;
 use crate::passes::Passes;
 use crate::payments::Provider;
-use crate::recording::caught_up;
+use crate::recording::wait_recorded;
 use crate::tables::OrderTables;
-use crate::watch::Watchers;
 
-/// A placed order, and whether this request placed it.
+/// An order; `replayed` if an earlier request placed it.
 #[derive(Clone, Debug)]
 pub struct Placed {
     pub order: Order,
@@ -65,7 +65,7 @@ impl Ordering {
         pass: Option<&str>,
     ) -> Result<Placed, Refusal> {
         let mut lock = self.admission.lock_buyer(buyer).await;
-        // Without a lock the gate and the ledger take a key once, and it is looked up only after a refusal.
+        // A cluster has no lock: gate and ledger refuse a used key, and it is looked up only after a refusal.
         let looked_up = lock.is_some();
         if lock.as_mut().is_some_and(|lock| !lock.take_first_time())
             && let Some(placed) = Box::pin(self.placed_before(buyer, sale.id, quantity, key)).await?
@@ -74,13 +74,13 @@ impl Ordering {
         }
         let taken = self.claims.claim(self.order_request(buyer, sale, quantity, key, pass), sale).await;
         drop(lock);
-        match self.claims.kept(taken).await {
+        match self.claims.await_durable(taken).await {
             Ok((claim, durable)) => Ok(Placed { order: as_order(&claim, sale, durable)?, replayed: false }),
-            Err(refused) if !looked_up && may_be_repeated(&refused) => {
+            Err(refused) if !looked_up && may_have_succeeded_before(&refused) => {
                 let placed = Box::pin(self.placed_before(buyer, sale.id, quantity, key)).await?;
-                placed.ok_or_else(|| not_taken(&refused))
+                placed.ok_or_else(|| refusal_of(&refused))
             }
-            Err(refused) => Err(not_taken(&refused)),
+            Err(refused) => Err(refusal_of(&refused)),
         }
     }
 
@@ -109,7 +109,7 @@ impl Ordering {
         })
     }
 
-    /// The answer to a repeated request.
+    /// The order of an earlier request with the same key.
     async fn placed_before(
         &self,
         buyer: UserId,
@@ -118,12 +118,12 @@ impl Ordering {
         key: Option<IdempotencyKey>,
     ) -> Result<Option<Placed>, Refusal> {
         let Some(key) = key else { return Ok(None) };
-        let order = self.earlier(buyer, sale, quantity, key).await?;
+        let order = self.order_by_key(buyer, sale, quantity, key).await?;
         Ok(order.map(|order| Placed { order, replayed: true }))
     }
 
-    /// What this key made before, if anything.
-    async fn earlier(
+    /// The order that this key created, if any.
+    async fn order_by_key(
         &self,
         buyer: UserId,
         sale: CampaignId,
@@ -135,7 +135,7 @@ impl Ordering {
         let order = match waiting {
             Some(Unrecorded { durable: false, .. }) => return Err(Refusal::InFlight),
             Some(Unrecorded { claim, .. }) => Some(self.order_of(&claim).await?),
-            // Another node may have it; if it is recorded by now, it is in the ledger.
+            // Another node may have the claim in flight; once recorded, it is in the ledger.
             None if self.admission.is_in_flight(sale, buyer, &key).await? => {
                 return Err(Refusal::InFlight);
             }
@@ -147,8 +147,8 @@ impl Ordering {
         }
     }
 
-    /// Answers a repeated request although the sale takes no orders any more. A key can only be known if its buyer has
-    /// claimed here, so all other buyers cost no look-up.
+    /// Answers a repeated request after the sale has stopped taking orders. A key can only be known if its buyer
+    /// has claimed here, so other buyers cost no lookup.
     pub async fn replay(
         &self,
         buyer: UserId,
@@ -156,15 +156,15 @@ impl Ordering {
         quantity: u32,
         key: IdempotencyKey,
     ) -> Result<Option<Order>, Refusal> {
-        if self.claims.holds_nothing(buyer, sale).await {
+        if self.claims.never_claimed(buyer, sale).await {
             return Ok(None);
         }
-        self.earlier(buyer, sale, quantity, key).await
+        self.order_by_key(buyer, sale, quantity, key).await
     }
 
-    /// Whether the gate knows for certain that this buyer has nothing of a running campaign.
-    pub async fn holds_nothing(&self, buyer: UserId, campaign: CampaignId) -> bool {
-        self.claims.holds_nothing(buyer, campaign).await
+    /// Whether the campaign runs and the gate knows that this buyer has never claimed from it.
+    pub async fn never_claimed(&self, buyer: UserId, campaign: CampaignId) -> bool {
+        self.claims.never_claimed(buyer, campaign).await
     }
 
     async fn order_of(&self, claim: &Claim) -> Result<Order, Refusal> {
@@ -215,26 +215,26 @@ impl Ordering {
     }
 
     pub async fn orders(&self, filter: OrderFilter, page: Page) -> Result<Vec<Order>, Refusal> {
-        caught_up(&self.admission).await?;
+        wait_recorded(&self.admission).await?;
         Ok(self.ledger.orders.list(filter, page).await?)
     }
 
-    /// An order for an operator, recorded.
+    /// An order from the ledger, for operators. Waits for claims that are not recorded yet.
     pub async fn recorded_order(&self, id: OrderId) -> Result<Order, Refusal> {
         if let Some(order) = self.ledger.orders.get(id).await? {
             return Ok(order);
         }
-        caught_up(&self.admission).await?;
+        wait_recorded(&self.admission).await?;
         self.ledger.orders.get(id).await?.ok_or_else(|| Rejection::NotFound.into())
     }
 
-    /// A buyer cancels their own order. Cancelling what is cancelled changes nothing.
+    /// Cancels the buyer's own order. Cancelling a cancelled order changes nothing.
     pub async fn cancel(&self, buyer: UserId, id: OrderId) -> Result<Order, Refusal> {
         let order = self.order_of_buyer(buyer, id).await?;
         self.cancel_as(order, Actor::Buyer(buyer)).await
     }
 
-    /// An operator cancels it for its buyer.
+    /// Cancels any order, for an operator.
     pub async fn cancel_for(&self, id: OrderId, by: Actor) -> Result<Order, Refusal> {
         let order = self.recorded_order(id).await?;
         self.cancel_as(order, by).await
@@ -257,7 +257,7 @@ impl Ordering {
         Ok(cancelled)
     }
 
-    /// A queued order that another node may record can only be asked for again later.
+    /// Refuses to change a queued order that another node may record; the client has to retry later.
     pub(crate) fn refuse_queued(&self, order: &Order) -> Result<(), Refusal> {
         if order.state == OrderState::Queued && !self.admission.records_locally() {
             order.clone().pay(self.context.now())?;
@@ -265,7 +265,7 @@ impl Ordering {
         Ok(())
     }
 
-    /// Expires orders that are due; returns how many. Called until there are none.
+    /// Expires one batch of orders that are due and returns their number. Callers repeat it until that is zero.
     pub async fn expire_due(&self) -> Result<usize, LedgerError> {
         let expired = self.ledger.orders.expire_due(self.context.now(), EXPIRE_BATCH).await?;
         let mut campaigns: Vec<_> = expired.iter().map(|order| order.campaign).collect();

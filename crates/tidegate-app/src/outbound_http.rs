@@ -62,7 +62,7 @@ type Outgoing = Client<HttpsConnector<HttpConnector<Resolver>>, Full<Bytes>>;
 pub enum Reach {
     /// Public addresses, and networks the configuration allows: for addresses that come in over the API.
     Public,
-    /// Any address: for addresses that stand in the configuration.
+    /// Any address: for addresses from the configuration.
     Any,
 }
 
@@ -70,16 +70,16 @@ pub enum Reach {
 pub struct Answer {
     pub status: u16,
     pub retry_after: Option<Duration>,
-    /// Missing where the connection broke off or the body was too long.
+    /// `None` if the connection broke off or the body was too long.
     pub body: Option<Bytes>,
 }
 
-/// What the configuration says about outbound requests.
+/// Configuration of outbound requests.
 #[derive(Clone, Debug, Default)]
 pub struct OutboundSettings {
     pub allowed: Vec<IpNet>,
     pub timeout: Duration,
-    /// Certificates trusted besides the usual ones, as PEM.
+    /// PEM file of certificates that are trusted in addition to the public roots.
     pub ca_file: Option<PathBuf>,
 }
 
@@ -120,7 +120,7 @@ impl OutboundHttp {
         })
     }
 
-    /// Posts `body`; any answer is an answer, whatever its status.
+    /// Posts `body`. An answer is `Ok`, whatever its status.
     pub async fn post(
         &self,
         reach: Reach,
@@ -144,7 +144,7 @@ impl OutboundHttp {
             .map_err(|_| OutboundError::Timeout(self.timeout))?
     }
 
-    /// Whether a request may go to an address from outside; a name is checked again when it is resolved.
+    /// Checks an address that came in from outside; a host name is checked again when it is resolved.
     pub fn check(&self, uri: &Uri) -> Result<(), String> {
         if !matches!(uri.scheme_str(), Some("http" | "https")) {
             return Err("must begin with http:// or https://".into());
@@ -274,12 +274,12 @@ fn is_public_v4(address: Ipv4Addr) -> bool {
 }
 
 fn is_public_v6(address: Ipv6Addr) -> bool {
-    // Global unicast is 2000::/3; of it, the documentation's networks and the special ones of 2001::/23 are not.
+    // Global unicast is 2000::/3, without the documentation networks and the special-purpose 2001::/23.
     let [first, second, ..] = address.segments();
     first >> 13 == 1 && !(first == 0x2001 && (second == 0x0db8 || second < 0x0200)) && first != 0x3fff
 }
 
-/// The IPv4 address an IPv6 one stands for: mapped, compatible, translated or tunnelled.
+/// The IPv4 address embedded in an IPv6 address: mapped, compatible, translated or tunnelled.
 fn embedded_v4(address: Ipv6Addr) -> Option<Ipv4Addr> {
     let segments = address.segments();
     let v4 = |high: u16, low: u16| Ipv4Addr::from(u32::from(high) << 16 | u32::from(low));
@@ -342,7 +342,7 @@ mod tests {
         assert!(!reachable("10.0.0.1".parse().unwrap(), &allowed));
     }
 
-    /// A name can lead anywhere, and to another place than a moment ago: what is connected to is what was looked at.
+    /// DNS rebinding: the address that is checked is the one that is connected to.
     #[tokio::test]
     async fn a_name_that_leads_home_is_not_followed() {
         use tower::Service;

@@ -1,6 +1,6 @@
 //! Passes: one-time permissions to claim, issued by the gate after the challenge and spent inside its decision.
 //!
-//! The gate itself refuses a claim without a pass where the campaign asks for one. A pass is sealed, and names its
+//! The gate itself refuses a claim without a pass if the campaign requires one. A pass is sealed, and names its
 //! user, campaign, epoch and expiry; the gate knows whether it is still unspent.
 
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use crate::directory::CampaignDirectory;
 use crate::live::Meters;
 use crate::seal::{open, seal};
 
-/// How long a pass can be used, from the start of the sale at the earliest.
+/// Lifetime of a pass, which begins no earlier than the sale.
 pub(crate) const LIFE: Duration = Duration::from_secs(120);
 const PREFIX: &str = "tp_";
 /// number, user, campaign, expiry, epoch
@@ -45,8 +45,8 @@ impl Passes {
         keyed(&self.context.secret, &[b"passes"])
     }
 
-    /// The campaign, if it is published and not over: what a visitor may prepare for.
-    pub async fn campaign_ahead(&self, id: CampaignId) -> Result<Arc<Campaign>, Refusal> {
+    /// The campaign, if it is published and has not ended: visitors may get challenges and passes for it.
+    pub async fn campaign_open_or_upcoming(&self, id: CampaignId) -> Result<Arc<Campaign>, Refusal> {
         let sale = self.directory.campaign(id).await?;
         match sale.phase(self.context.now(), 1) {
             None => Err(Rejection::NotFound.into()),
@@ -55,7 +55,7 @@ impl Passes {
         }
     }
 
-    /// Gives a pass for an answered challenge. `answer` is the challenge's id and what the visitor made of it.
+    /// Issues a pass for an answered challenge. `answer` is the challenge's id and the visitor's answer.
     pub async fn issue_pass(
         &self,
         user: UserId,
@@ -82,7 +82,7 @@ impl Passes {
         granted
     }
 
-    /// The gate's pass, sealed.
+    /// Issues a pass at the gate and seals it.
     pub(crate) async fn grant(&self, user: UserId, sale: &Campaign) -> Result<IssuedPass, Refusal> {
         let now = self.context.now();
         let rules =
@@ -100,7 +100,7 @@ impl Passes {
         Ok(IssuedPass { pass: seal(&self.pass_key(), PREFIX, &parts.concat()), expires_at })
     }
 
-    /// What an order shows at the gate.
+    /// Opens a pass's seal and checks its user, campaign and epoch; the gate checks the rest.
     pub(crate) fn shown(
         &self,
         user: UserId,
@@ -119,7 +119,7 @@ impl Passes {
         let ours = number(8)? == user.raw()
             && number(16)? == sale.id.raw()
             && bytes[32..] >= sale.epoch.to_be_bytes()[..];
-        // A pass of a later epoch is possible: this node has not heard of the new epoch yet, and the gate decides.
+        // A pass of a later epoch is possible: this node does not know the new epoch yet, and the gate decides.
         if !ours {
             return Err(Rejection::PassInvalid);
         }

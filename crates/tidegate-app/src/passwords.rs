@@ -11,26 +11,26 @@ use tokio::sync::Semaphore;
 
 use crate::Refusal;
 
-/// How long a login waits for its turn to hash.
+/// How long a login waits for a hashing slot.
 const HASH_WAIT: Duration = Duration::from_secs(3);
 
 #[derive(Debug)]
 pub(crate) struct Passwords {
     slots: Arc<Semaphore>,
-    /// The hash that an unknown number or name is checked against, so that the answer takes as long.
-    nobody: String,
+    /// Dummy hash that passwords for unknown numbers and names are checked against, so that the answer takes as long.
+    dummy_hash: String,
 }
 
 impl Passwords {
     pub(crate) fn new(at_once: usize) -> Self {
-        let nobody =
+        let dummy_hash =
             Argon2::default().hash_password(b"nobody").map(|hash| hash.to_string()).unwrap_or_default();
-        Self { slots: Arc::new(Semaphore::new(at_once)), nobody }
+        Self { slots: Arc::new(Semaphore::new(at_once)), dummy_hash }
     }
 
-    /// The same with slots of its own.
-    pub(crate) fn beside(&self, at_once: usize) -> Self {
-        Self { slots: Arc::new(Semaphore::new(at_once)), nobody: self.nobody.clone() }
+    /// A second instance with its own slots.
+    pub(crate) fn with_own_slots(&self, at_once: usize) -> Self {
+        Self { slots: Arc::new(Semaphore::new(at_once)), dummy_hash: self.dummy_hash.clone() }
     }
 
     async fn with_slot<T: Send + 'static>(
@@ -54,7 +54,7 @@ impl Passwords {
     }
 
     pub(crate) async fn matches(&self, password: String, hash: Option<&str>) -> Result<bool, Refusal> {
-        let (known, hash) = (hash.is_some(), hash.unwrap_or(&self.nobody).to_owned());
+        let (known, hash) = (hash.is_some(), hash.unwrap_or(&self.dummy_hash).to_owned());
         let right = self.with_slot(move || {
             PasswordHash::new(&hash)
                 .is_ok_and(|hash| Argon2::default().verify_password(password.as_bytes(), &hash).is_ok())

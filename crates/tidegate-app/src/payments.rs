@@ -15,15 +15,15 @@ pub enum Provider {
     Sandbox(Sandbox),
 }
 
-/// Takes every payment after a delay. No money moves.
+/// Accepts every payment after a delay. No money moves.
 #[derive(Clone, Debug, Default)]
 pub struct Sandbox {
     pub delay: Duration,
 }
 
 impl Provider {
-    /// Takes an order's money. The reference is the provider's and the same for the same order: asking twice charges
-    /// once.
+    /// Charges an order. The provider's reference is the same for the same order, so that charging twice takes the
+    /// money once.
     async fn charge(&self, order: &Order) -> Payment {
         match self {
             Self::Sandbox(sandbox) => {
@@ -40,16 +40,16 @@ impl Provider {
         }
     }
 
-    /// Gives the money back; giving it back twice gives it once.
+    /// Refunds a payment. Repeating the call has no effect.
     #[expect(clippy::unused_async, reason = "other providers are asked over a network")]
-    async fn give_back(&self, refund: &RefundRecord) {
+    async fn refund(&self, refund: &RefundRecord) {
         match self {
             Self::Sandbox(_) => tracing::info!(
                 reference = refund.reference,
                 amount = refund.amount.amount,
                 currency = refund.amount.currency.as_str(),
                 reason = refund.reason.as_str(),
-                "the sandbox gave a payment back"
+                "the sandbox refunded a payment"
             ),
         }
     }
@@ -58,20 +58,20 @@ impl Provider {
 const REFUND_BATCH: u32 = 100;
 
 impl Ordering {
-    /// A buyer pays their own order. Paying what is paid changes nothing.
+    /// Pays the buyer's own order. Paying a paid order changes nothing.
     pub async fn pay(&self, buyer: UserId, id: OrderId) -> Result<Order, Refusal> {
         self.refuse_queued(&self.order_of_buyer(buyer, id).await?)?;
         let order = self.recorded_order(id).await?;
         if order.state == OrderState::Paid {
             return Ok(order);
         }
-        // Refused before any money moves.
+        // Refuses what cannot be paid before any money moves.
         order.clone().pay(self.context.now())?;
         let payment = self.provider.charge(&order).await;
         self.settle(payment, Actor::Buyer(buyer)).await
     }
 
-    /// Books a payment that a provider reports. One that cannot be kept is refunded, once.
+    /// Books a payment that a provider reports. A payment that cannot be kept is refunded, once.
     pub async fn settle(&self, payment: Payment, by: Actor) -> Result<Order, Refusal> {
         let id = payment.order;
         match self.ledger.payments.settle(payment, by, self.context.now()).await? {
@@ -90,7 +90,7 @@ impl Ordering {
         }
     }
 
-    /// An operator gives a paid order's money and units back.
+    /// Refunds a paid order and returns its units, for an operator.
     pub async fn refund(&self, id: OrderId, by: Actor) -> Result<Order, Refusal> {
         let order = self.recorded_order(id).await?;
         if order.state == OrderState::Refunded {
@@ -103,12 +103,13 @@ impl Ordering {
         Ok(refunded)
     }
 
-    /// Has the provider refund what is due; returns how many. Called until there are none.
-    pub async fn give_refunds(&self) -> Result<usize, LedgerError> {
+    /// Makes one batch of due refunds through the provider and returns their number. Callers repeat it until that
+    /// is zero.
+    pub async fn process_refunds(&self) -> Result<usize, LedgerError> {
         let due = self.ledger.payments.refunds_due(REFUND_BATCH).await?;
         let count = due.len();
         for refund in due {
-            self.provider.give_back(&refund).await;
+            self.provider.refund(&refund).await;
             self.ledger.payments.complete_refund(refund, self.context.now()).await?;
         }
         Ok(count)

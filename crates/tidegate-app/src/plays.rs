@@ -1,4 +1,4 @@
-//! Plays: decided at the gate with their prize, found, and how far the prize's delivery is.
+//! Plays: play, resume, find, and the state of the prize's delivery. The gate decides a play together with its prize.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,22 +17,22 @@ use crate::Refusal;
 use crate::commitments::Commitments;
 use crate::context::Context;
 use crate::directory::CampaignDirectory;
-use crate::ordering::claims::{Claims, may_be_repeated, not_taken};
+use crate::ordering::claims::{Claims, may_have_succeeded_before, refusal_of};
 use crate::passes::Passes;
-use crate::recording::caught_up;
+use crate::recording::wait_recorded;
 use crate::tables::PlayTables;
 
-/// How often an unfinished play is looked at.
+/// Polling interval for an unfinished play.
 const LOOK_EVERY: Duration = Duration::from_millis(2);
 
-/// A play, and whether this request made it.
+/// A play; `replayed` if an earlier request made it.
 #[derive(Clone, Debug)]
 pub struct Played {
     pub play: PlayView,
     pub replayed: bool,
 }
 
-/// A play with what a player wants to know of it.
+/// A play as its player sees it.
 #[derive(Clone, Debug)]
 pub struct PlayView {
     pub play: Play,
@@ -41,22 +41,22 @@ pub struct PlayView {
     pub delivery: Option<DeliveryView>,
 }
 
-/// How far a prize is.
+/// State of a prize's delivery.
 #[derive(Clone, Debug)]
 pub struct DeliveryView {
     pub state: DeliveryState,
     pub waits_for: Option<WaitsFor>,
-    /// What the winner got.
+    /// What the winner received.
     pub content: Option<String>,
-    /// Where goods go, as JSON.
+    /// Shipping address of goods, as JSON.
     pub address: Option<String>,
 }
 
-/// What a player has already that answers a request to play.
-enum Before {
-    /// Its key has made this play.
+/// An earlier play that answers a new request.
+enum EarlierPlay {
+    /// The play that the request's key created.
     Complete(Play),
-    /// One that is not durable yet.
+    /// A play that is not durable yet.
     Unfinished(Arc<Claim>),
 }
 
@@ -74,8 +74,8 @@ pub struct Plays {
 }
 
 impl Plays {
-    /// Plays a seat: decided at the gate with its prize, durable in the intake when this returns. A play of the same
-    /// player that is not finished yet is resumed instead, unless each has a key of its own.
+    /// Plays a seat: decided at the gate with its prize, durable in the intake when this returns. A request without
+    /// a key resumes the player's unfinished play, if there is one.
     pub async fn play(
         &self,
         player: UserId,
@@ -86,7 +86,7 @@ impl Plays {
     ) -> Result<Played, Refusal> {
         draw.draw().ok_or(Rejection::NotFound)?;
         let mut lock = self.admission.lock_buyer(player).await;
-        // Without a lock the gate and the ledger take a key once, and it is looked up only after a refusal.
+        // A cluster has no lock: gate and ledger refuse a used key, and it is looked up only after a refusal.
         let looked_up = lock.is_some();
         if lock.as_mut().is_some_and(|lock| !lock.take_first_time())
             && let Some(before) = Box::pin(self.before(player, draw.id, &client_seed, key)).await?
@@ -97,18 +97,18 @@ impl Plays {
         let request = self.play_request(player, draw, client_seed.clone(), key, pass);
         let taken = self.claims.claim(request, draw).await;
         drop(lock);
-        match self.claims.kept(taken).await {
+        match self.claims.await_durable(taken).await {
             Ok((claim, durable)) => {
                 let play = self.view_in(as_play(&claim, durable)?, draw, None)?;
                 Ok(Played { play, replayed: false })
             }
-            Err(refused) if !looked_up && may_be_repeated(&refused) => {
+            Err(refused) if !looked_up && may_have_succeeded_before(&refused) => {
                 match Box::pin(self.before(player, draw.id, &client_seed, key)).await? {
                     Some(before) => Box::pin(self.answer_before(player, before)).await,
-                    None => Err(not_taken(&refused)),
+                    None => Err(refusal_of(&refused)),
                 }
             }
-            Err(refused) => Err(not_taken(&refused)),
+            Err(refused) => Err(refusal_of(&refused)),
         }
     }
 
@@ -118,17 +118,19 @@ impl Plays {
         draw: CampaignId,
         client_seed: &str,
         key: Option<IdempotencyKey>,
-    ) -> Result<Option<Before>, Refusal> {
+    ) -> Result<Option<EarlierPlay>, Refusal> {
         match key {
-            Some(key) => Ok(self.earlier_play(player, draw, client_seed, key).await?.map(Before::Complete)),
-            None => Ok(self.unfinished(player, draw).map(Before::Unfinished)),
+            Some(key) => {
+                Ok(self.earlier_play(player, draw, client_seed, key).await?.map(EarlierPlay::Complete))
+            }
+            None => Ok(self.unfinished(player, draw).map(EarlierPlay::Unfinished)),
         }
     }
 
-    async fn answer_before(&self, player: UserId, before: Before) -> Result<Played, Refusal> {
+    async fn answer_before(&self, player: UserId, before: EarlierPlay) -> Result<Played, Refusal> {
         match before {
-            Before::Complete(play) => Ok(Played { play: self.play_view(play).await?, replayed: true }),
-            Before::Unfinished(claim) => self.resume(player, &claim).await,
+            EarlierPlay::Complete(play) => Ok(Played { play: self.play_view(play).await?, replayed: true }),
+            EarlierPlay::Unfinished(claim) => self.resume(player, &claim).await,
         }
     }
 
@@ -174,7 +176,7 @@ impl Plays {
                 tokio::time::sleep(LOOK_EVERY).await;
             }
         };
-        // Past the bound it is shown as it is: queued.
+        // After the timeout the play is returned as it is: queued.
         let _ = tokio::time::timeout(self.answer_within, finished).await;
         match self.play_of_player(player, claim.play()).await {
             Ok(PlayView { play: Play { state: PlayState::Rejected, reason, .. }, .. }) => {
@@ -186,7 +188,7 @@ impl Plays {
         }
     }
 
-    /// What this key made before, if anything.
+    /// The play that this key created, if any.
     async fn earlier_play(
         &self,
         player: UserId,
@@ -210,7 +212,7 @@ impl Plays {
         }
     }
 
-    /// Answers a repeated request although the draw takes no plays any more.
+    /// Answers a repeated request after the draw has stopped taking plays.
     pub async fn replay(
         &self,
         player: UserId,
@@ -218,7 +220,7 @@ impl Plays {
         client_seed: &str,
         key: IdempotencyKey,
     ) -> Result<Option<PlayView>, Refusal> {
-        if self.claims.holds_nothing(player, draw).await {
+        if self.claims.never_claimed(player, draw).await {
             return Ok(None);
         }
         match self.earlier_play(player, draw, client_seed, key).await? {
@@ -257,7 +259,7 @@ impl Plays {
         draw: CampaignId,
         most: usize,
     ) -> Result<Vec<PlayView>, Refusal> {
-        if self.claims.holds_nothing(player, draw).await {
+        if self.claims.never_claimed(player, draw).await {
             return Ok(Vec::new());
         }
         let mut plays = self.newest_of(player, Page { before: None, limit: 50 }).await?;
@@ -291,7 +293,7 @@ impl Plays {
 
     /// All players' plays, newest first.
     pub async fn all(&self, draw: Option<CampaignId>, page: Page) -> Result<Vec<Play>, Refusal> {
-        caught_up(&self.admission).await?;
+        wait_recorded(&self.admission).await?;
         Ok(self.ledger.plays.list(draw, page).await?)
     }
 
@@ -310,7 +312,7 @@ impl Plays {
         self.view_in(play, &draw, delivery)
     }
 
-    /// A win that is not recorded yet has the delivery it will have.
+    /// A win that is not recorded yet shows the delivery it will get.
     fn view_in(
         &self,
         play: Play,
@@ -329,7 +331,7 @@ impl Plays {
         Ok(PlayView { play, draw, commitment, delivery: delivery.or(owed) })
     }
 
-    /// A winner says where their goods go.
+    /// Sets the address that goods are shipped to.
     pub async fn address(&self, player: UserId, id: PlayId, address: String) -> Result<PlayView, Refusal> {
         let view = self.play_of_player(player, id).await?;
         let goods = view.play.prize.and_then(|number| view.draw.prize(number));
@@ -337,7 +339,7 @@ impl Plays {
             let detail = "Only a play that won goods takes an address.".into();
             return Err(Refusal::Conflict { code: ProblemCode::NoGoods, detail });
         }
-        caught_up(&self.admission).await?;
+        wait_recorded(&self.admission).await?;
         if !self.ledger.deliveries.set_address(id, address, Actor::Buyer(player), self.context.now()).await? {
             let detail = "The goods are on their way to the address that was given before.".into();
             return Err(Refusal::Conflict { code: ProblemCode::AlreadyShipped, detail });

@@ -1,7 +1,6 @@
-//! What an operator should look at before a campaign is published.
+//! Checklist before a campaign is published.
 //!
-//! A pure function of facts: the same draft on the same server at the same moment is judged the same way. Nothing here
-//! forbids anything; what cannot be published is refused where it is done.
+//! `preflight` is a pure function of its facts. It only reports; publishing itself refuses what cannot be published.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,16 +14,16 @@ use crate::catalogue::Catalogue;
 use crate::context::Context;
 use crate::payments::Provider;
 
-/// Whoever publishes wants to look at the page before it opens.
-const LEAD: Duration = Duration::from_secs(60);
-/// Shorter windows are over before most people have seen them.
+/// Recommended time between publishing and start, to review the page.
+const MIN_LEAD_TIME: Duration = Duration::from_secs(60);
+/// Shorter windows end before most people have noticed them.
 const SHORTEST: Duration = Duration::from_secs(5 * 60);
-/// Time to pay that neither loses honest buyers nor keeps units from others.
+/// Recommended time to pay, in seconds: less loses honest buyers, more keeps unpaid units from others.
 const PAY_WITHIN: std::ops::RangeInclusive<u32> = 120..=3600;
-/// So few are gone to scripts before a person has clicked.
-const FEW: u32 = 1000;
+/// Up to this many units, scripts can buy everything before a person has clicked.
+const SMALL_STOCK: u32 = 1000;
 
-/// How bad it is.
+/// Severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Level {
     Ok,
@@ -32,7 +31,7 @@ pub enum Level {
     Stop,
 }
 
-/// One thing that was looked at, and what was found. In the order in which they are shown.
+/// Result of one check, in display order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Finding {
     ServerReady,
@@ -58,13 +57,13 @@ pub enum Finding {
     OddsFit,
     OddsLeaveNothing,
     PrizesMayRemain,
-    ScriptsKeptOut,
-    ScriptsWelcome,
+    BotsProtected,
+    BotsUnprotected,
     RoomFits,
     RoomTooSlow,
     ProviderReal,
     ProviderSandbox,
-    NobodyPosesAsBuyer,
+    TestTokensOff,
     TestTokensAllowed,
     CodesSecret,
     CodesRevealed,
@@ -84,7 +83,7 @@ impl Finding {
             | Self::PayTimeShort
             | Self::PayTimeLong
             | Self::PrizesMayRemain
-            | Self::ScriptsWelcome
+            | Self::BotsUnprotected
             | Self::RoomTooSlow
             | Self::ProviderSandbox
             | Self::TestTokensAllowed
@@ -94,23 +93,23 @@ impl Finding {
     }
 }
 
-/// Everything the judgement rests on.
+/// Input of `preflight`.
 #[derive(Clone, Copy, Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub struct Facts<'a> {
     pub campaign: &'a Campaign,
-    /// What the item costs otherwise; none for a draw.
+    /// The item's regular price; `None` for a draw.
     pub usual_price: Option<Money>,
     pub now: Moment,
     pub ready: bool,
     pub approval_required: bool,
     pub test_tokens: bool,
     pub reveal_codes: bool,
-    /// No money moves.
+    /// Whether the payment provider is the sandbox, which moves no money.
     pub sandbox: bool,
 }
 
-/// Looks at everything; one finding for each thing that was looked at.
+/// Runs all checks; returns one finding for each.
 pub fn preflight(facts: &Facts<'_>) -> Vec<Finding> {
     let campaign = facts.campaign;
     let mut found = vec![
@@ -138,7 +137,7 @@ pub fn preflight(facts: &Facts<'_>) -> Vec<Finding> {
     if campaign.sale().is_some() {
         found.push(if facts.sandbox { Finding::ProviderSandbox } else { Finding::ProviderReal });
     }
-    found.push(if facts.test_tokens { Finding::TestTokensAllowed } else { Finding::NobodyPosesAsBuyer });
+    found.push(if facts.test_tokens { Finding::TestTokensAllowed } else { Finding::TestTokensOff });
     found.push(if facts.reveal_codes { Finding::CodesRevealed } else { Finding::CodesSecret });
     found
 }
@@ -155,7 +154,7 @@ fn start(facts: &Facts<'_>) -> Finding {
     let starts_at = facts.campaign.window.starts_at;
     if starts_at <= facts.now {
         Finding::StartPassed
-    } else if starts_at < facts.now + LEAD {
+    } else if starts_at < facts.now + MIN_LEAD_TIME {
         Finding::StartSoon
     } else {
         Finding::StartAhead
@@ -193,7 +192,7 @@ fn pay_time(sale: &Sale) -> Finding {
     }
 }
 
-/// Whether the odds leave some plays without a prize, and whether all prizes can be expected to go.
+/// Whether the odds leave some plays without a prize, and whether all prizes can be expected to be won.
 fn odds(campaign: &Campaign, draw: &Draw) -> Finding {
     if draw.strategy == Strategy::Deck {
         return Finding::OddsFit;
@@ -211,17 +210,17 @@ fn odds(campaign: &Campaign, draw: &Draw) -> Finding {
 
 fn scripts(campaign: &Campaign) -> Finding {
     let open = campaign.protect.challenge == Challenge::None && campaign.protect.admit_per_s.is_none();
-    if open && campaign.stock <= FEW { Finding::ScriptsWelcome } else { Finding::ScriptsKeptOut }
+    if open && campaign.stock <= SMALL_STOCK { Finding::BotsUnprotected } else { Finding::BotsProtected }
 }
 
-/// A room that lets in fewer than there are units sells no more than it lets in.
+/// Whether the waiting room admits enough buyers during the window to sell all units.
 fn room(campaign: &Campaign, per_s: u32) -> Finding {
     let seconds = campaign.window.starts_at.until(campaign.window.ends_at).as_secs();
     let may_buy = u64::from(per_s).saturating_mul(seconds).saturating_mul(campaign.per_user_limit.into());
     if may_buy < u64::from(campaign.stock) { Finding::RoomTooSlow } else { Finding::RoomFits }
 }
 
-/// Gathers the facts of a draft and of this server.
+/// Runs `preflight` on a draft with the facts of this server.
 #[derive(Debug)]
 pub struct Preflight {
     pub(crate) context: Arc<Context>,
@@ -233,13 +232,13 @@ pub struct Preflight {
 }
 
 impl Preflight {
-    /// What an operator should look at before this campaign is published here and now.
+    /// Findings for publishing this campaign now.
     pub async fn check(&self, campaign: &Campaign) -> Result<Vec<Finding>, Refusal> {
         let item: Option<Item> = match campaign.sale() {
             Some(sale) => Some(self.catalogue.item(sale.item).await?),
             None => None,
         };
-        // The only one there is; another would have to be told apart here.
+        // The sandbox is the only provider; with another one this pattern no longer compiles.
         let Provider::Sandbox(_) = self.provider;
         Ok(preflight(&Facts {
             campaign,
@@ -267,7 +266,7 @@ mod tests {
         Money { amount, currency: "CNY".parse().unwrap() }
     }
 
-    /// One of which everything is as it should be.
+    /// A sale without warnings.
     fn sale() -> Campaign {
         Campaign {
             id: CampaignId::from_raw(1),
@@ -322,12 +321,12 @@ mod tests {
         assert!(found.iter().all(|finding| finding.level() == Level::Ok), "{found:?}");
     }
 
-    /// Each change of the sound draft is found, and is the only thing found.
+    /// Each change to the valid draft leads to exactly one warning.
     #[test]
     fn what_is_unusual_is_named() {
         use Finding::{
-            LimitAboveStock, PayTimeLong, PayTimeShort, PriceAbove, PriceNothing, PriceOtherCurrency,
-            RoomTooSlow, ScriptsWelcome, StartPassed, StartSoon, WindowOver, WindowShort,
+            BotsUnprotected, LimitAboveStock, PayTimeLong, PayTimeShort, PriceAbove, PriceNothing,
+            PriceOtherCurrency, RoomTooSlow, StartPassed, StartSoon, WindowOver, WindowShort,
         };
         let with = |change: &dyn Fn(&mut Campaign)| {
             let mut changed = sale();
@@ -345,7 +344,7 @@ mod tests {
             (with(&|sale| sale.window.starts_at = after(59)), StartSoon),
             (with(&|sale| sale.window.ends_at = after(3600 + 299)), WindowShort),
             (with(&|sale| sale.per_user_limit = 501), LimitAboveStock),
-            (with(&|sale| sale.protect.challenge = Challenge::None), ScriptsWelcome),
+            (with(&|sale| sale.protect.challenge = Challenge::None), BotsUnprotected),
             (with(&|sale| (sale.stock, sale.protect.admit_per_s) = (4000, Some(1))), RoomTooSlow),
             (sold(&|sale| sale.price.amount = 0), PriceNothing),
             (sold(&|sale| sale.price.amount = 19_901), PriceAbove),

@@ -10,13 +10,13 @@ use tidegate_ledger::History;
 use crate::Refusal;
 use crate::commitments::Commitments;
 use crate::directory::CampaignDirectory;
-use crate::recording::drained;
+use crate::recording::wait_drained;
 use crate::tables::ProofTables;
 
-/// Plays read at once for a proof.
+/// Plays per page of a proof.
 const PROOF_PAGE: u64 = 1000;
 
-/// What a draw discloses for checking.
+/// What a draw discloses so that it can be verified.
 #[derive(Clone, Debug)]
 pub struct Proof {
     pub campaign: Campaign,
@@ -48,7 +48,7 @@ impl Proofs {
         let draw = campaign.draw().filter(|_| campaign.is_published()).ok_or(Rejection::NotFound)?.clone();
         if campaign.state == CampaignState::Closed {
             // The last plays may still be on their way into the ledger.
-            drained(&self.admission, id).await?;
+            wait_drained(&self.admission, id).await?;
         }
         let history = self.ledger.draws.history(id).await?.ok_or(Rejection::NotFound)?;
         Ok(Proof {
@@ -59,7 +59,7 @@ impl Proofs {
         })
     }
 
-    /// The next plays of a proof after the one of this number; empty at the end.
+    /// The page of a proof's plays that follows number `after`; empty at the end.
     pub async fn proof_page(&self, proof: &Proof, after: u64) -> Result<Vec<Play>, Refusal> {
         let through = (after + PROOF_PAGE).min(proof.history.plays);
         if after >= through {

@@ -3,7 +3,7 @@
 use crate::Refusal;
 use crate::digest::Secret;
 
-/// The operating system has no random numbers to give.
+/// The operating system provides no random numbers.
 #[derive(Clone, Copy, Debug, thiserror::Error)]
 #[error("the system gives no random numbers: {0}")]
 pub struct NoRandomness(getrandom::Error);
@@ -24,7 +24,7 @@ pub fn secret() -> Result<Secret, NoRandomness> {
 
 /// A uniform number below `bound`.
 pub fn number(bound: u32) -> Result<u32, NoRandomness> {
-    // Numbers from the last, incomplete multiple of the bound would favour the small ones.
+    // Rejection sampling: numbers above the last full multiple of the bound would favour small results.
     let fair = u32::MAX - u32::MAX % bound;
     loop {
         let bytes = secret()?;
@@ -35,7 +35,7 @@ pub fn number(bound: u32) -> Result<u32, NoRandomness> {
     }
 }
 
-/// A number from 0 to 1 for jitter; one half where the system gives no randomness.
+/// A number from 0 to 1 for jitter; one half if the system provides no randomness.
 pub fn fraction() -> f64 {
     secret().map_or(0.5, |bytes| f64::from(u16::from_le_bytes([bytes[0], bytes[1]])) / f64::from(u16::MAX))
 }

@@ -1,4 +1,4 @@
-//! What happens when claims are recorded in the ledger: they are counted, and watchers of their orders are woken.
+//! Waits for claims to be recorded; after each commit, counts rejected claims and wakes the watchers of orders.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,18 +10,18 @@ use tidegate_ledger::{LedgerError, RecordOutcome};
 use crate::Refusal;
 use crate::context::Context;
 use crate::health::Part;
-use crate::watch::Watchers;
+use crate::order_watchers::Watchers;
 
 /// How long a change waits for claims to be recorded.
 pub(crate) const RECORD_WAIT: Duration = Duration::from_secs(5);
 
 /// Waits, within a bound, until every claim that is durable now is recorded.
-pub(crate) async fn caught_up(admission: &Admission) -> Result<(), Refusal> {
+pub(crate) async fn wait_recorded(admission: &Admission) -> Result<(), Refusal> {
     if admission.wait_until_recorded(RECORD_WAIT).await { Ok(()) } else { Err(Rejection::Busy.into()) }
 }
 
-/// The same for every claim on this campaign that is accepted, durable or not.
-pub(crate) async fn drained(admission: &Admission, campaign: CampaignId) -> Result<(), Refusal> {
+/// Waits, within a bound, until every accepted claim on this campaign is recorded, durable or not.
+pub(crate) async fn wait_drained(admission: &Admission, campaign: CampaignId) -> Result<(), Refusal> {
     if admission.wait_until_drained(campaign, RECORD_WAIT).await {
         Ok(())
     } else {
@@ -29,7 +29,7 @@ pub(crate) async fn drained(admission: &Admission, campaign: CampaignId) -> Resu
     }
 }
 
-/// Hears from the recorder after each commit.
+/// Called by the recorder after each commit.
 pub(crate) struct RecordingListener {
     pub(crate) context: Arc<Context>,
     pub(crate) watchers: Arc<Watchers>,

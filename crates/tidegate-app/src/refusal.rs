@@ -1,4 +1,4 @@
-//! Why a use case did not do what it was asked: expected outcomes with their codes, and troubles of ours.
+//! Why a use case refused: expected outcomes with their codes, and failures of the server.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -13,32 +13,32 @@ use tidegate_ledger::LedgerError;
 pub enum Refusal {
     #[error("{}", .0.sentence())]
     Rejected(Rejection),
-    /// Fields that are not as they must be, each with what is wrong.
+    /// Invalid fields, each with its problem.
     #[error("some fields are not valid")]
     Invalid(BTreeMap<String, String>),
-    /// The key was used for something else.
+    /// The idempotency key was used for a different request.
     #[error("this Idempotency-Key was used for another request")]
     KeyReused,
-    /// The same request is being worked on.
+    /// The first request with this idempotency key is still in progress.
     #[error("the first request with this Idempotency-Key is still being worked on")]
     InFlight,
     #[error("{detail}")]
     Conflict { code: ProblemCode, detail: String },
     #[error("{0}")]
     Forbidden(&'static str),
-    /// Something that was shown does not open this door.
+    /// The role is insufficient, or a challenge, code or place is not valid.
     #[error("{detail}")]
     Denied { code: ProblemCode, detail: &'static str },
-    /// Who asks is not who they say.
+    /// Authentication failed.
     #[error("{detail}")]
     NotSignedIn { code: ProblemCode, detail: &'static str },
-    /// Too much of it; later.
+    /// A rate limit was exceeded.
     #[error("{}", Rejection::RateLimited.sentence())]
-    Slower { retry_after: Duration },
-    /// Something of ours does not work right now; nothing was changed.
+    RateLimited { retry_after: Duration },
+    /// A part of the server does not work right now; nothing was changed.
     #[error("{0}")]
     Unavailable(String),
-    /// Whether it was done cannot be said.
+    /// The outcome is unknown.
     #[error("{0}")]
     Unknown(String),
 }
@@ -57,11 +57,11 @@ impl From<Rejection> for Refusal {
 
 impl From<LedgerError> for Refusal {
     fn from(error: LedgerError) -> Self {
-        // The ledger's health says so once; a crowd would say it for everybody.
+        // `Health` logs a failing ledger once; logging it here for every request would flood the log.
         if matches!(error, LedgerError::Unexpected(_)) {
-            tracing::error!(%error, "a request met a failing ledger");
+            tracing::error!(%error, "the ledger failed during a request");
         } else {
-            tracing::debug!(%error, "a request met a failing ledger");
+            tracing::debug!(%error, "the ledger failed during a request");
         }
         if let LedgerError::Unclear(_) = error {
             let detail = "The database was lost while this was being committed, so its outcome is not known yet. \
@@ -79,7 +79,7 @@ impl From<LedgerError> for Refusal {
 
 impl From<GateError> for Refusal {
     fn from(error: GateError) -> Self {
-        tracing::warn!(%error, "a request met a failing gate");
+        tracing::warn!(%error, "the gate failed during a request");
         Self::Rejected(Rejection::NotReady)
     }
 }

@@ -7,17 +7,17 @@ use arc_swap::ArcSwap;
 use hashbrown::HashMap;
 use tidegate_core::{Campaign, CampaignId, Moment};
 
-/// Campaigns that are shown together, and whose figures are kept.
-pub(crate) const MOST_IN_ORDER: usize = 100;
+/// Maximum number of running campaigns that are shown together and whose figures are kept.
+pub(crate) const MAX_IN_OVERVIEW: usize = 100;
 
 #[derive(Debug, Default)]
 pub(crate) struct RunningCampaigns {
-    /// Read by every request, changed by few: readers write nothing that another core has to fetch.
+    /// Read by every request and rarely changed: readers write to no shared cache line.
     running: ArcSwap<HashMap<CampaignId, Arc<Campaign>>>,
 }
 
 impl RunningCampaigns {
-    /// Takes in the campaign as it is now; one that does not run any more is removed.
+    /// Inserts or updates the campaign; removes it if it no longer runs.
     pub(crate) fn insert(&self, campaign: Campaign) {
         let campaign = Arc::new(campaign);
         self.change(|running| {
@@ -29,7 +29,6 @@ impl RunningCampaigns {
         });
     }
 
-    /// Forgets the campaign until it is inserted again.
     pub(crate) fn remove(&self, id: CampaignId) {
         self.change(|running| {
             running.remove(&id);
@@ -53,15 +52,16 @@ impl RunningCampaigns {
         self.running.load().values().cloned().collect()
     }
 
-    /// Those that concern operators most: what has started, the latest first; then what will, the nearest first.
-    pub(crate) fn in_order(&self, now: Moment) -> Vec<Arc<Campaign>> {
+    /// The first `MAX_IN_OVERVIEW` campaigns: started ones, latest start first; then upcoming ones, earliest start
+    /// first.
+    pub(crate) fn for_overview(&self, now: Moment) -> Vec<Arc<Campaign>> {
         let mut all = self.all();
         all.sort_by_key(|campaign| {
             let starts = campaign.window.starts_at.millis();
             let is_coming = campaign.window.starts_at > now;
             (is_coming, if is_coming { starts } else { -starts }, Reverse(campaign.id))
         });
-        all.truncate(MOST_IN_ORDER);
+        all.truncate(MAX_IN_OVERVIEW);
         all
     }
 }
@@ -93,11 +93,11 @@ mod tests {
         insert(3, NOW);
         insert(4, NOW + minute(1));
         let order = |running: &RunningCampaigns| {
-            running.in_order(NOW).iter().map(|one| one.id.raw()).collect::<Vec<_>>()
+            running.for_overview(NOW).iter().map(|one| one.id.raw()).collect::<Vec<_>>()
         };
         assert_eq!(order(&running), [3, 1, 4, 2]);
         (5..205).for_each(|id| insert(id, NOW + minute(id)));
         let shown = order(&running);
-        assert_eq!((shown.len(), &shown[..3]), (MOST_IN_ORDER, &[3, 1, 4][..]));
+        assert_eq!((shown.len(), &shown[..3]), (MAX_IN_OVERVIEW, &[3, 1, 4][..]));
     }
 }

@@ -1,4 +1,4 @@
-//! Sales as operators work with them: created, edited, restocked, listed.
+//! Operators' use cases for sales: create, edit, restock, list.
 
 use tidegate_admission::News;
 use tidegate_core::ProblemCode;
@@ -10,11 +10,11 @@ use crate::Refusal;
 use crate::campaigns::{CampaignTerms, Campaigns, Counters};
 
 pub const SALES_SCOPE: &str = "sales";
-/// The ledger's name for them.
+/// The ledger's name for this kind of campaign.
 pub(crate) const SALES: &str = "sale";
 pub const RESTOCK_SCOPE: &str = "restock";
 
-/// A sale as an operator describes it; checked at the edge.
+/// A sale as an operator describes it, already validated.
 #[derive(Clone, Debug)]
 pub struct SaleTerms {
     pub sale: Sale,
@@ -37,7 +37,7 @@ impl Campaigns {
         key: Option<IdempotentRequest>,
     ) -> Result<Campaign, Refusal> {
         let _one_at_a_time = self.changes.lock().await;
-        if let Some(before) = self.changes.done_before(key.as_ref()).await? {
+        if let Some(before) = self.changes.find_earlier(key.as_ref()).await? {
             return self.find(CampaignId::from_raw(before.subject)).await;
         }
         let now = self.context.now();
@@ -73,7 +73,7 @@ impl Campaigns {
         Ok(terms.campaign.drafted(id, Kind::Sale(terms.sale), created_at, now))
     }
 
-    /// Adds units, or takes free ones out of sale; gives by how many the stock changed.
+    /// Adds units, or withdraws free ones if `units` is negative; returns the change of the stock.
     pub async fn restock(
         &self,
         id: CampaignId,
@@ -84,7 +84,7 @@ impl Campaigns {
         let _one_at_a_time = self.changes.lock().await;
         let before = self.find(id).await?;
         before.sale().ok_or(Rejection::NotFound)?;
-        if let Some(done) = self.changes.done_before(key.as_ref()).await? {
+        if let Some(done) = self.changes.find_earlier(key.as_ref()).await? {
             return Ok((before, done.note));
         }
         if !before.runs() {
@@ -101,12 +101,12 @@ impl Campaigns {
             self.ledger.stock.restock(id, amount, by, self.context.now(), key).await?
         } else {
             // The gate must know every slot the ledger knows before it says which are free.
-            self.gate.follow(id).await?;
+            self.gate.apply_stock_log(id).await?;
             let withdrawal = self.admission.withdraw(id, amount).await?.ok_or(Rejection::NotReady)?;
             self.record_withdrawal(id, withdrawal, by, key).await?
         };
         let after = after.ok_or(Rejection::NotFound)?;
-        self.gate.follow(id).await?;
+        self.gate.apply_stock_log(id).await?;
         self.directory.running.insert(after.clone());
         self.admission.publish(News::Campaign(id)).await;
         let changed = i64::from(after.stock) - i64::from(before.stock);
@@ -125,13 +125,13 @@ impl Campaigns {
             return Err(Refusal::Conflict { code: ProblemCode::NoFreeUnits, detail });
         }
         let recorded = self.ledger.stock.withdraw(id, withdrawal.clone(), by, self.context.now(), key).await;
-        // One whose outcome is not known stays out of sale until gate and ledger are compared.
+        // If the outcome is unknown, the units stay withdrawn until gate and ledger are reconciled.
         if recorded.is_err()
             && !matches!(recorded, Err(LedgerError::Unclear(_)))
             && let Err(error) = self.admission.put_back(id, withdrawal).await
         {
             let id = self.context.print(id);
-            tracing::warn!(id, %error, "units stay out of sale although that could not be recorded");
+            tracing::warn!(id, %error, "could not put back units whose withdrawal was not recorded");
         }
         match recorded {
             Err(LedgerError::Unexpected(_)) => {

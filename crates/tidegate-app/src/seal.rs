@@ -1,7 +1,6 @@
-//! Sealed tokens: what the server says about itself, carried by a client who can neither read a secret in it nor
-//! change it.
+//! Sealed tokens: data of the server that a client carries and cannot alter. They are not encrypted.
 //!
-//! The bytes in the open, then sixteen bytes of a keyed digest over them and what they are for, all as hex.
+//! Format: a prefix, then in hex the bytes and the first sixteen bytes of an HMAC over prefix and bytes.
 
 use subtle::ConstantTimeEq;
 
@@ -9,13 +8,13 @@ use crate::digest::{self, Secret};
 
 const MAC: usize = 16;
 
-/// Seals `bytes` under a prefix that tells what they are.
+/// Seals `bytes` under a prefix that names their purpose.
 pub(super) fn seal(key: &Secret, prefix: &str, bytes: &[u8]) -> String {
     let mac = digest::keyed(key, &[prefix.as_bytes(), bytes]);
     digest::token(prefix, &[bytes, &mac[..MAC]].concat())
 }
 
-/// The bytes, if the seal is ours and for this.
+/// The bytes, if the seal is valid for this key and prefix.
 pub(super) fn open<const N: usize>(key: &Secret, prefix: &str, text: &str) -> Option<[u8; N]> {
     let hex = text.strip_prefix(prefix)?;
     if hex.len() != 2 * (N + MAC) || !hex.is_ascii() {

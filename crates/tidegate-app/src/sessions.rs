@@ -1,67 +1,35 @@
-//! Sessions at hand: the buyers behind recently used tokens, in a bounded cache of sixteen bytes each. The ledger has
-//! all.
+//! A bounded cache of buyers' sessions, by the digest of their token. The ledger has all sessions.
 
 use std::time::{Duration, Instant};
 
 use quick_cache::sync::{Cache, DefaultLifecycle};
 use quick_cache::{DefaultHashBuilder, OptionsBuilder, UnitWeighter};
-use tidegate_core::{Moment, UserId};
+use tidegate_core::Moment;
 use tidegate_ledger::Session;
 
 use crate::digest::Secret;
 
-/// Sessions of a large crowd, at some fifty bytes each with the cache's own.
 const CACHED_SESSIONS: usize = 1_000_000;
-/// The share of the cache for sessions used more than once: in a rush most are used for the first time.
+/// The share of the cache for sessions that were used more than once: in a burst most are used for the first time.
 const HOT_SHARE: f64 = 0.25;
-/// How long a cached session is trusted where another node may have ended it.
+/// How long a cached session is trusted in a cluster, where another node may have ended it.
 pub(crate) const RECHECK_AFTER: Duration = Duration::from_secs(30);
-/// A session lasts this long after it was used.
+/// A session expires this long after its last use.
 pub(crate) const SESSION_LIFE: Duration = Duration::from_secs(3600);
-/// The use of a session is recorded when this much of its life is gone: not with every request.
-pub(crate) const NOTE_AFTER: Duration = Duration::from_secs(300);
+/// A session is extended once this much of its life has passed, not with every request.
+pub(crate) const EXTEND_AFTER: Duration = Duration::from_secs(300);
 
 #[derive(Debug)]
 pub(crate) struct Sessions {
-    known: Cache<Short, Known>,
-    started: Instant,
-    /// How long an entry is trusted; `None` for as long as it is there.
+    cached: Cache<Secret, CachedSession>,
+    /// How long an entry is trusted; `None` if it always is.
     trusted_for: Option<Duration>,
 }
 
-/// The beginning of a token's digest: beyond guessing, however many sessions there are.
-type Short = [u8; 12];
-
-/// A cached session, in sixteen bytes, since a crowd has many.
 #[derive(Clone, Copy, Debug)]
-struct Known {
-    user: UserId,
-    /// In seconds since 1970, rounded up.
-    expires_at: u32,
-    /// When it was looked up, in seconds since the start; the highest bit says whether it slides.
-    looked: u32,
-}
-
-const SLIDES: u32 = 1 << 31;
-
-impl Known {
-    fn of(session: Session, now: u32) -> Self {
-        let looked = now & !SLIDES | if session.slides { SLIDES } else { 0 };
-        Self { user: session.user, expires_at: seconds_up(session.expires_at), looked }
-    }
-
-    fn looked(self) -> u32 {
-        self.looked & !SLIDES
-    }
-
-    fn session(self) -> Session {
-        let expires_at = Moment::from_millis(i64::from(self.expires_at) * 1000);
-        Session { user: self.user, expires_at, slides: self.looked & SLIDES != 0 }
-    }
-}
-
-fn seconds_up(moment: Moment) -> u32 {
-    u32::try_from(moment.millis().max(0).saturating_add(999) / 1000).unwrap_or(u32::MAX)
+struct CachedSession {
+    session: Session,
+    read_at: Instant,
 }
 
 impl Sessions {
@@ -71,71 +39,71 @@ impl Sessions {
             .weight_capacity(CACHED_SESSIONS as u64)
             .hot_allocation(HOT_SHARE)
             .build();
-        let known = match options {
+        let cached = match options {
             Ok(options) => {
                 let (hasher, lifecycle) = (DefaultHashBuilder::default(), DefaultLifecycle::default());
                 Cache::with_options(options, UnitWeighter, hasher, lifecycle)
             }
             Err(_) => Cache::new(CACHED_SESSIONS),
         };
-        Self { known, started: Instant::now(), trusted_for }
-    }
-}
-
-fn short(token: &Secret) -> Short {
-    *token.first_chunk().unwrap_or(&[0; 12])
-}
-
-impl Sessions {
-    fn seconds(&self) -> u32 {
-        u32::try_from(self.started.elapsed().as_secs()).unwrap_or(u32::MAX)
+        Self { cached, trusted_for }
     }
 
-    /// The session, unless it was looked up too long ago.
+    /// The session, unless it was read from the ledger too long ago.
     pub(crate) fn find(&self, token: &Secret) -> Option<Session> {
-        let known = self.known.get(&short(token))?;
-        let is_fresh =
-            |within: Duration| u64::from(self.seconds().saturating_sub(known.looked())) < within.as_secs();
-        self.trusted_for.is_none_or(is_fresh).then(|| known.session())
+        let CachedSession { session, read_at } = self.cached.get(token)?;
+        self.trusted_for.is_none_or(|limit| read_at.elapsed() < limit).then_some(session)
     }
 
-    /// It was looked up, or made, just now.
-    pub(crate) fn note(&self, token: &Secret, session: Session) {
-        self.known.insert(short(token), Known::of(session, self.seconds()));
+    /// Caches a session that was just read from the ledger, or just created.
+    pub(crate) fn insert(&self, token: &Secret, session: Session) {
+        self.cached.insert(*token, CachedSession { session, read_at: Instant::now() });
     }
 
-    /// It lasts longer, if it is still there: a session that was ended meanwhile stays ended.
+    /// Extends a session if it is still cached: one that was ended in the meantime stays ended.
     pub(crate) fn extend(&self, token: &Secret, expires_at: Moment) {
-        let token = short(token);
-        if let Some(known) = self.known.get(&token) {
-            let _ = self.known.replace(token, Known { expires_at: seconds_up(expires_at), ..known }, false);
+        if let Some(CachedSession { session, read_at }) = self.cached.get(token) {
+            let extended = CachedSession { session: Session { expires_at, ..session }, read_at };
+            let _ = self.cached.replace(*token, extended, false);
         }
     }
 
     pub(crate) fn forget(&self, token: &Secret) {
-        self.known.remove(&short(token));
+        self.cached.remove(token);
     }
 
     pub(crate) fn clear(&self) {
-        self.known.clear();
+        self.cached.clear();
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use tidegate_core::UserId;
+
     use super::*;
 
+    const TOKEN: Secret = [7; 32];
+
+    fn session(expires_at: i64) -> Session {
+        Session { user: UserId::from_raw(1), expires_at: Moment::from_millis(expires_at), slides: true }
+    }
+
     #[test]
-    fn a_session_at_hand_is_as_it_was_to_the_second_and_small() {
-        assert_eq!(size_of::<Known>(), 16);
-        for slides in [true, false] {
-            let user = UserId::from_raw(u64::MAX >> 1);
-            let session = Session { user, expires_at: Moment::from_millis(1_777_629_600_001), slides };
-            let known = Known::of(session, 86_400);
-            assert_eq!(known.looked(), 86_400);
-            let again = known.session();
-            assert_eq!((again.user, again.slides), (user, slides));
-            assert_eq!(again.expires_at.millis(), 1_777_629_601_000, "never earlier than it ends");
-        }
+    fn an_extended_session_lasts_longer_and_an_ended_one_stays_ended() {
+        let sessions = Sessions::new(None);
+        sessions.insert(&TOKEN, session(1000));
+        sessions.extend(&TOKEN, Moment::from_millis(2000));
+        assert_eq!(sessions.find(&TOKEN), Some(session(2000)));
+        sessions.forget(&TOKEN);
+        sessions.extend(&TOKEN, Moment::from_millis(3000));
+        assert_eq!(sessions.find(&TOKEN), None);
+    }
+
+    #[test]
+    fn an_entry_is_trusted_for_a_while_only_where_another_node_may_end_the_session() {
+        let sessions = Sessions::new(Some(Duration::ZERO));
+        sessions.insert(&TOKEN, session(1000));
+        assert_eq!(sessions.find(&TOKEN), None, "the ledger is asked again");
     }
 }

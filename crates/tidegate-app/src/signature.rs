@@ -1,4 +1,4 @@
-//! Signatures of what leaves, after Standard Webhooks: receivers check them with any library of theirs.
+//! Signatures of outbound messages according to Standard Webhooks, whose libraries receivers can verify them with.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -8,7 +8,7 @@ use crate::digest::keyed;
 
 const PREFIX: &str = "whsec_";
 
-/// A signing secret as receivers' libraries take it.
+/// A signing secret in the text form that Standard Webhooks libraries accept.
 pub fn print_secret(secret: &[u8]) -> String {
     format!("{PREFIX}{}", STANDARD.encode(secret))
 }

@@ -1,4 +1,4 @@
-//! How a one-time code reaches its owner. Codes are never logged.
+//! Sends one-time codes. Codes are never logged.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,11 +11,11 @@ use crate::clock::Clock;
 use crate::digest::{self, digest, keyed};
 use crate::outbound_http::{OutboundError, OutboundHttp, Reach};
 
-/// Calls to the webhook at a time; codes beyond that are not sent, and their owners ask again.
+/// Maximum number of concurrent webhook calls; codes beyond that are not sent, and users have to request another.
 const MAX_SENDING: usize = 64;
 const SEND_WITHIN: Duration = Duration::from_secs(5);
 
-/// Which way, and where to, as configured.
+/// Configuration of the sender.
 #[derive(Clone, Debug, Deserialize)]
 pub struct SmsSettings {
     pub kind: SmsKind,
@@ -33,9 +33,9 @@ pub enum SmsKind {
 /// A closed set: each variant is one way of sending.
 #[derive(Clone, Debug)]
 pub enum Sms {
-    /// Notes that a code was sent, for development.
+    /// Only logs that a code was sent; for development.
     Log,
-    /// Hands number and code to the merchant's own sender, signed.
+    /// Posts number and code, signed, to the merchant's own sender.
     Webhook(Arc<Webhook>),
 }
 
@@ -76,13 +76,13 @@ impl Sms {
         }
     }
 
-    /// Sends in the background: an answer must not tell by its time whether anything was sent.
+    /// Sends in the background, so that the response time does not reveal whether anything was sent.
     pub(super) fn send(&self, phone: &str, code: &str) {
         match self {
             Self::Log => tracing::info!(phone = masked(phone), "a one-time code was sent"),
             Self::Webhook(webhook) => {
                 let Ok(place) = webhook.places.clone().try_acquire_owned() else {
-                    tracing::warn!("too many codes are being sent; one was not");
+                    tracing::warn!("too many codes are being sent; one was dropped");
                     return;
                 };
                 let (webhook, phone, code) = (webhook.clone(), phone.to_owned(), code.to_owned());
@@ -90,7 +90,7 @@ impl Sms {
                     let _place = place;
                     let sent = tokio::time::timeout(SEND_WITHIN, webhook.call(&phone, &code)).await;
                     if let Err(error) = sent.unwrap_or(Err(NotSent::Timeout)) {
-                        tracing::warn!(phone = masked(&phone), %error, "a one-time code could not be handed on");
+                        tracing::warn!(phone = masked(&phone), %error, "could not pass a one-time code to the sender");
                     }
                 });
             }
@@ -112,7 +112,7 @@ impl Webhook {
     }
 }
 
-/// Enough to recognise one's own number, not to know another's.
+/// The last two digits: enough to recognise one's own number, not to learn another's.
 fn masked(phone: &str) -> String {
     let keep = phone.len().saturating_sub(2);
     format!("{}{}", "*".repeat(keep), phone.get(keep..).unwrap_or(""))

@@ -33,7 +33,7 @@ impl StockCounts {
         Ok(self.count(campaign, tally).await)
     }
 
-    /// The same for a tally that was read already.
+    /// Like `counters`, with a tally that has already been read.
     pub(crate) async fn count(&self, campaign: &Campaign, tally: Tally) -> Counters {
         let queued = self.admission.unrecorded_units(campaign).await;
         let unheld = tally.stock.saturating_sub(tally.awaiting_payment + tally.paid + queued);
@@ -41,7 +41,7 @@ impl StockCounts {
         Counters { tally, available, queued }
     }
 
-    /// Units buyers can have, without asking the ledger where the gate knows.
+    /// Units that buyers can get. Reads the ledger only if the gate does not know the pool.
     pub(crate) async fn available(&self, campaign: &Campaign) -> Result<u32, Refusal> {
         match self.admission.units_left(campaign.id) {
             Some(left) => Ok(left),
@@ -49,7 +49,7 @@ impl StockCounts {
         }
     }
 
-    /// A campaign's tally as it was within the last second: many visitors cost one query.
+    /// A campaign's tally, at most a second old, so that many visitors cost one query.
     pub(crate) async fn recent_tally(&self, id: CampaignId) -> Result<Tally, Refusal> {
         if let Some((at, tally)) = self.tallies.get(&id)
             && at.elapsed() < FRESH_FOR

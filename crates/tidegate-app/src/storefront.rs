@@ -18,7 +18,7 @@ use crate::stock_counts::StockCounts;
 use crate::storefront_cache::{Listing, StorefrontCache};
 use crate::tables::StorefrontTables;
 
-/// How many sales and how many draws are listed, the newest first.
+/// Maximum number of sales, and of draws, on the front page.
 const MOST_LISTED: u32 = 60;
 
 /// A sale as buyers see it.
@@ -29,7 +29,7 @@ pub struct SaleView {
     pub item: Item,
     pub phase: Phase,
     pub left: u32,
-    /// Units that unpaid orders hold and that may return, where all are taken.
+    /// Units held by unpaid orders, which may return; only if the sale is sold out.
     pub unpaid: Option<u32>,
 }
 
@@ -60,7 +60,7 @@ pub struct Storefront {
 }
 
 impl Storefront {
-    /// Everything that is on the front page, as it was within the last second.
+    /// Content of the front page, cached for a second.
     pub async fn listing(&self) -> Result<Arc<Listing>, Refusal> {
         let page = Page { before: None, limit: MOST_LISTED };
         let look_up =
@@ -89,7 +89,7 @@ impl Storefront {
         let Some(phase) = sale.phase(self.context.now(), left) else { return Ok(None) };
         let Some(terms) = sale.sale().copied() else { return Ok(None) };
         let unpaid = match phase {
-            // Those that are not recorded yet are unpaid, too.
+            // Orders that are not recorded yet are unpaid as well.
             Phase::SoldOut => {
                 let recorded = self.counts.recent_tally(sale.id).await?.awaiting_payment;
                 Some(recorded + self.admission.queued_units(sale.id).await)

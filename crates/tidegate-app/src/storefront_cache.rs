@@ -1,4 +1,4 @@
-//! The front page's cache: looked up once a second, however many visitors there are.
+//! Cache of the front page: refreshed at most once a second, however many visitors there are.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

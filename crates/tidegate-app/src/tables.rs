@@ -1,8 +1,8 @@
-//! The ledger's tables, as each service uses them: none sees the tables of another.
+//! Table handles of the ledger, grouped by service: each service gets only the tables it uses.
 
 use tidegate_ledger::{SqlLedger, tables};
 
-/// Structs of table handles, each taken from the whole ledger.
+/// Defines structs of table handles, which are taken from the whole ledger.
 macro_rules! tables_of {
     ($($name:ident { $($field:ident: $handle:ident),+ })+) => { $(
         #[derive(Clone, Debug)]

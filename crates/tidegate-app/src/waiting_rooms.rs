@@ -1,8 +1,8 @@
 //! Waiting rooms of campaigns with `admit_per_s`: places, chances, and admission, which hands out passes.
 //!
-//! Visitors who join before the start are shuffled by a seed of the campaign. The hash of the seed is public from the
-//! beginning and the seed itself once the campaign has started, so that everybody can check their place. Places are in
-//! the ledger, so that a restart loses none.
+//! Visitors who join before the start are shuffled by a seed of the campaign. The hash of the seed is public from
+//! the beginning and the seed itself once the campaign has started, so that all visitors can check their places.
+//! Places are in the ledger, so that a restart loses none.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,20 +23,20 @@ use crate::passes::{IssuedPass, LIFE, Passes};
 use crate::stock_counts::StockCounts;
 use crate::tables::WaitingRoomTables;
 
-/// A visitor who does not ask for this long has left.
-const PATIENCE: Duration = Duration::from_secs(120);
-/// People in one room.
+/// A visitor who has not polled for this long counts as gone.
+const GONE_AFTER: Duration = Duration::from_secs(120);
+/// Maximum number of people in one waiting room.
 const MAX_WAITING: usize = 2_000_000;
 /// Below this chance a visitor is told that waiting is hopeless.
 const LEAST_CHANCE: f64 = 0.01;
-/// The share of unpaid units that is expected to come back.
+/// The share of unpaid units that is expected to return.
 const EXPECTED_RETURNS: f64 = 0.1;
 
 /// A visitor's place.
 #[derive(Clone, Debug)]
 pub struct WaitingPlace {
     pub state: PlaceState,
-    /// From 1; `None` before the start, when there is no order yet.
+    /// From 1; `None` before the start, when places have no order yet.
     pub position: Option<usize>,
     pub ahead: Option<usize>,
     pub waiting: usize,
@@ -62,12 +62,12 @@ impl PlaceState {
     }
 }
 
-/// What is public of a campaign's shuffle.
+/// The public part of a campaign's shuffle.
 #[derive(Clone, Debug)]
 pub struct Shuffle {
     /// The hash of the seed.
     pub commitment: String,
-    /// Once the campaign has started.
+    /// Disclosed once the campaign has started.
     pub seed: Option<String>,
 }
 
@@ -104,7 +104,7 @@ impl WaitingRooms {
         })
     }
 
-    /// Orders the early ones: ascending by SHA-256 over the seed and the buyer's public id.
+    /// Sort key of visitors who join before the start: SHA-256 over the seed and the buyer's public id, ascending.
     fn rank(&self, sale: CampaignId) -> impl Fn(UserId) -> Secret + Send + Sync {
         let seed = self.shuffle_seed(sale);
         move |user| digest(&[&seed, self.context.print(user).as_bytes()])
@@ -138,14 +138,14 @@ impl WaitingRooms {
             if room.waiting().await? >= MAX_WAITING {
                 return Err(Rejection::Busy.into());
             }
-            self.keep_place(user, sale, answer, now).await?;
+            self.record_place(user, sale, answer, now).await?;
             room.join(user, now).await?;
         }
         self.place_of(user, sale).await
     }
 
     /// Records a new place for a user who may still claim and has solved the campaign's challenge.
-    async fn keep_place(
+    async fn record_place(
         &self,
         user: UserId,
         sale: &Campaign,
@@ -165,7 +165,7 @@ impl WaitingRooms {
         Ok(kept?)
     }
 
-    /// Where this account stands. Asking keeps the place.
+    /// The account's place. Each call keeps the place from expiring.
     pub async fn place_of(&self, user: UserId, sale: &Campaign) -> Result<WaitingPlace, Refusal> {
         let Some(per_s) = sale.protect.admit_per_s else { return Err(Rejection::NotFound.into()) };
         let rank = self.rank(sale.id);
@@ -176,7 +176,7 @@ impl WaitingRooms {
                 let valid = |pass: &HandedPass| self.passes.shown(user, sale, Some(&pass.pass)).is_ok();
                 let pass = match pass.filter(valid) {
                     Some(pass) => pass,
-                    // The room has lost the pass, or it is of an epoch that is over: a new one, once.
+                    // The room has lost the pass, or the pass is of an earlier epoch: issue a new one, once.
                     None => room.hand_pass(user, handed(self.passes.grant(user, sale).await?)).await?,
                 };
                 Standing::Admitted(Some(pass))
@@ -218,7 +218,7 @@ impl WaitingRooms {
                 }
             }
             Standing::Admitted(pass) => {
-                // The next round of admission takes the place away, here and in the ledger.
+                // The next round of admission removes the place, here and in the ledger.
                 let expired = denied(ProblemCode::PlaceExpired, "The pass was not used in time; join again.");
                 let HandedPass { pass, expires_at } =
                     pass.filter(|pass| pass.expires_at > now).ok_or(expired)?;
@@ -230,7 +230,7 @@ impl WaitingRooms {
         Ok(place)
     }
 
-    /// Admits whoever is due, in every running campaign with a waiting room.
+    /// Admits the visitors who are due, in every running campaign with a waiting room.
     pub async fn admit_all(&self) -> Result<(), LedgerError> {
         for sale in self.directory.running.all() {
             let Some(per_s) = sale.protect.admit_per_s else { continue };
@@ -262,7 +262,7 @@ impl WaitingRooms {
         let now = self.context.now();
         left.extend(room.sweep(now).await?);
         for _ in 0..room.due(per_s, now).await? {
-            let Some(user) = room.next(now - PATIENCE, left).await? else { break };
+            let Some(user) = room.next(now - GONE_AFTER, left).await? else { break };
             // No unit is left for a pass now; the user stays next.
             let Ok(pass) = self.passes.grant(user, sale).await else { break };
             if !room.admit(user, handed(pass)).await? {

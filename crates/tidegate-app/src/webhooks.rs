@@ -1,4 +1,5 @@
-//! Webhooks: receivers of events, signed after Standard Webhooks. Coupons are asked of the merchant the same way.
+//! Webhooks: receivers of events, signed according to Standard Webhooks. Coupons are requested from the merchant
+//! the same way.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,7 +11,7 @@ use tidegate_ledger::{Actor, Delivery, IdempotentRequest, Webhook};
 use crate::Refusal;
 use crate::changes::Changes;
 use crate::context::Context;
-use crate::deliveries::{Deliveries, Sent};
+use crate::deliveries::{Deliveries, SendOutcome};
 use crate::outbound_http::{Answer, OutboundError, OutboundHttp, Reach};
 use crate::random;
 use crate::signature::signed;
@@ -18,14 +19,14 @@ use crate::tables::WebhookTables;
 
 pub const WEBHOOKS_SCOPE: &str = "webhooks";
 pub const MAX_WEBHOOKS: usize = 100;
-/// Events looked at by one request to send them again.
+/// Maximum number of events that one replay covers.
 const REPLAY_MOST: u32 = 10_000;
-/// How long the secret before a rotation still signs.
+/// How long the previous secret still signs after a rotation.
 const OLD_SECRET_LIFE: Duration = Duration::from_secs(24 * 3600);
-/// Characters of a merchant's answer that a winner is shown.
+/// Maximum length of a coupon code in characters; the rest is cut off.
 const MAX_COUPON: usize = 500;
 
-/// Where coupons are asked for.
+/// The merchant's endpoint for coupons.
 #[derive(Clone)]
 pub struct Coupons {
     pub url: String,
@@ -38,16 +39,16 @@ impl std::fmt::Debug for Coupons {
     }
 }
 
-/// What an answer means for the delivery.
-fn judged(answer: Result<Answer, OutboundError>) -> Result<Answer, Sent> {
-    let answer = answer.map_err(|error| Sent::Down { why: error.to_string(), retry_after: None })?;
+/// Classifies the receiver's answer.
+fn judged(answer: Result<Answer, OutboundError>) -> Result<Answer, SendOutcome> {
+    let answer = answer.map_err(|error| SendOutcome::Down { why: error.to_string(), retry_after: None })?;
     let why = format!("the receiver answered {}", answer.status);
     match answer.status {
         200..=299 => Ok(answer),
-        410 => Err(Sent::Gone),
-        300..=399 => Err(Sent::Refused { why: format!("{why}, and redirects are not followed") }),
-        408 | 425 | 429 | 500.. => Err(Sent::Down { why, retry_after: answer.retry_after }),
-        _ => Err(Sent::Refused { why }),
+        410 => Err(SendOutcome::Gone),
+        300..=399 => Err(SendOutcome::Refused { why: format!("{why}, and redirects are not followed") }),
+        408 | 425 | 429 | 500.. => Err(SendOutcome::Down { why, retry_after: answer.retry_after }),
+        _ => Err(SendOutcome::Refused { why }),
     }
 }
 
@@ -68,7 +69,7 @@ impl Webhooks {
         key: Option<IdempotentRequest>,
     ) -> Result<Webhook, Refusal> {
         let _one_at_a_time = self.changes.lock().await;
-        if let Some(before) = self.changes.done_before(key.as_ref()).await? {
+        if let Some(before) = self.changes.find_earlier(key.as_ref()).await? {
             return self.find(WebhookId::from_raw(before.subject)).await;
         }
         if self.ledger.webhooks.list().await?.len() >= MAX_WEBHOOKS {
@@ -102,25 +103,25 @@ impl Webhooks {
         if !self.ledger.webhooks.delete(id, by, self.context.now()).await? {
             return Err(Rejection::NotFound.into());
         }
-        // Nothing is sent there any more; what was owed goes bit by bit.
+        // Nothing is sent there any more; its deliveries are deleted in batches.
         while self.ledger.webhooks.delete_deliveries(id).await? > 0 {}
         Ok(())
     }
 
-    /// Signs with a new secret; the old one still signs beside it for a day.
+    /// Signs with a new secret; for a day, the old one signs as well.
     pub async fn rotate(&self, id: WebhookId, by: Actor) -> Result<Webhook, Refusal> {
         let now = self.context.now();
         self.ledger.webhooks.rotate_secret(id, new_secret()?, now + OLD_SECRET_LIFE, by, now).await?;
         self.find(id).await
     }
 
-    /// Starts sending again after a receiver said it was gone.
+    /// Enables a webhook again that was disabled after its receiver answered 410.
     pub async fn enable(&self, id: WebhookId, by: Actor) -> Result<Webhook, Refusal> {
         self.ledger.webhooks.set_disabled(id, None, by, self.context.now()).await?;
         self.find(id).await
     }
 
-    /// Sends events after the one of this number again; how many, and the number of the last looked at.
+    /// Sends the events after number `after` again; returns how many, and the number of the last event covered.
     pub async fn replay_events(&self, id: WebhookId, after: u64, by: Actor) -> Result<(usize, u64), Refusal> {
         if self.find(id).await?.disabled.is_some() {
             let detail = "This webhook is disabled; enable it first.".into();
@@ -129,7 +130,7 @@ impl Webhooks {
         Ok(self.ledger.webhooks.replay_events(id, after, by, self.context.now(), REPLAY_MOST).await?)
     }
 
-    /// Whether the address may be sent to; the reason if not.
+    /// Checks whether deliveries may be sent to the address; the error is the reason if not.
     pub fn check_address(&self, url: &str) -> Result<(), String> {
         let uri = url.parse().map_err(|_| "must be an address such as https://shop.example/hooks")?;
         self.outbound.check(&uri)
@@ -137,7 +138,7 @@ impl Webhooks {
 }
 
 impl Deliveries {
-    pub(crate) async fn send_event(&self, id: WebhookId, delivery: &Delivery) -> Sent {
+    pub(crate) async fn send_event(&self, id: WebhookId, delivery: &Delivery) -> SendOutcome {
         let found = self.ledger.webhooks.get(id).await;
         let found = found.map(|webhook| webhook.filter(|webhook| webhook.disabled.is_none()));
         let event = match delivery.event {
@@ -146,9 +147,11 @@ impl Deliveries {
         };
         let (webhook, event) = match (found, event) {
             (Ok(Some(webhook)), Ok(Some(event))) => (webhook, event),
-            (Ok(_), Ok(_)) => return Sent::Never { why: "the webhook or its event is gone".into() },
+            (Ok(_), Ok(_)) => {
+                return SendOutcome::Unsendable { why: "the webhook or its event is gone".into() };
+            }
             (Err(error), _) | (_, Err(error)) => {
-                return Sent::Down { why: error.to_string(), retry_after: None };
+                return SendOutcome::Down { why: error.to_string(), retry_after: None };
             }
         };
         let body = match self.envelope(&event).await {
@@ -164,15 +167,15 @@ impl Deliveries {
         }
         let headers = signed(&format!("evt_{}", event.id), now, &body, &secrets);
         match judged(self.outbound.post(Reach::Public, &webhook.url, &headers, body).await) {
-            Ok(_) => Sent::Arrived { content: None },
+            Ok(_) => SendOutcome::Arrived { content: None },
             Err(sent) => sent,
         }
     }
 
-    /// Asks the merchant for a coupon; what it answers as `code` is what the winner is shown.
-    pub(crate) async fn send_coupon(&self, delivery: &Delivery) -> Sent {
+    /// Requests a coupon from the merchant; the `code` in the answer is shown to the winner.
+    pub(crate) async fn send_coupon(&self, delivery: &Delivery) -> SendOutcome {
         let Some(coupons) = &self.coupons else {
-            return Sent::Down { why: "deliveries.coupon_url is not set".into(), retry_after: None };
+            return SendOutcome::Down { why: "deliveries.coupon_url is not set".into(), retry_after: None };
         };
         let body = match self.coupon_request(delivery).await {
             Ok(body) => body.to_string(),
@@ -182,21 +185,21 @@ impl Deliveries {
         let mut headers = signed(&id, self.context.now(), &body, &[&coupons.secret]);
         headers.push(("idempotency-key", id));
         match judged(self.outbound.post(Reach::Any, &coupons.url, &headers, body).await) {
-            Ok(Answer { body: Some(body), .. }) => Sent::Arrived { content: coupon_code(&body) },
-            Ok(_) => Sent::Down { why: "the merchant's answer broke off".into(), retry_after: None },
-            // The merchant's address is ours to mend: it is never given up for a 410.
-            Err(Sent::Gone) => Sent::Refused { why: "the merchant answered 410".into() },
+            Ok(Answer { body: Some(body), .. }) => SendOutcome::Arrived { content: coupon_code(&body) },
+            Ok(_) => SendOutcome::Down { why: "the merchant's answer broke off".into(), retry_after: None },
+            // The coupon URL comes from our own configuration: a 410 is retried, since the setting can be corrected.
+            Err(SendOutcome::Gone) => SendOutcome::Refused { why: "the merchant answered 410".into() },
             Err(sent) => sent,
         }
     }
 }
 
-/// What cannot be put together: never, where what it is about is not there; later, where the ledger did not answer.
-fn unsendable(refusal: &Refusal) -> Sent {
+/// The outcome if a message cannot be built: never sent if its subject does not exist, retried if the ledger failed.
+fn unsendable(refusal: &Refusal) -> SendOutcome {
     let why = refusal.to_string();
     match refusal {
-        Refusal::Rejected(_) => Sent::Never { why },
-        _ => Sent::Down { why, retry_after: None },
+        Refusal::Rejected(_) => SendOutcome::Unsendable { why },
+        _ => SendOutcome::Down { why, retry_after: None },
     }
 }
 

@@ -1,4 +1,4 @@
-//! Puts the services together. The only place that asks whether there is one process or many nodes.
+//! Wires the services together. The only place that distinguishes the embedded deployment from a cluster.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,6 +27,7 @@ use crate::live::{FigureSources, LiveFigures, Meters};
 use crate::metrics::Metrics;
 use crate::node::{Leases, NodeDuties, NodeNumber};
 use crate::operators::Operators;
+use crate::order_watchers::Watchers;
 use crate::ordering::Ordering;
 use crate::ordering::attempt::Attempts;
 use crate::ordering::claims::Claims;
@@ -44,28 +45,27 @@ use crate::stock_counts::StockCounts;
 use crate::storefront::Storefront;
 use crate::storefront_cache::StorefrontCache;
 use crate::waiting_rooms::WaitingRooms;
-use crate::watch::Watchers;
 use crate::webhooks::{Coupons, Webhooks};
 use crate::{App, LostClaims, Merchant, Node};
 
-/// What the configuration says about the use cases.
+/// Configuration of the use cases.
 #[derive(Clone, Debug)]
 pub struct Rules {
     pub test_tokens: bool,
     pub require_approval: bool,
     pub answer_within: Duration,
-    /// Orders and plays being decided at the same time.
+    /// Maximum number of orders and plays that are decided concurrently.
     pub max_in_flight: usize,
     pub max_streams: usize,
     pub reveal_codes: bool,
     pub code_limits: CodeLimits,
     pub hashing_at_once: usize,
     pub deliveries: DeliveryRules,
-    /// Where coupons are asked for, if anywhere.
+    /// The merchant's endpoint for coupons, if configured.
     pub coupons: Option<Coupons>,
 }
 
-/// The backends and what surrounds them, as the program builds them.
+/// Backends and other dependencies that the program passes to `App::new`.
 #[derive(Debug)]
 pub struct Parts {
     pub admission: Arc<Admission>,
@@ -79,13 +79,14 @@ pub struct Parts {
     pub metrics: Arc<Metrics>,
     pub rules: Rules,
     pub lost_claims: Arc<LostClaims>,
-    /// Keys the public ids and derived tokens.
+    /// Key for public ids and derived tokens.
     pub secret: Secret,
     pub admin_key_digest: Secret,
-    /// New at every start of a single process, which forgets answered challenges; the same for all nodes of a cluster.
-    pub boot: Secret,
+    /// Embedded: new at every start, because the record of answered challenges is in memory. Cluster: the same on
+    /// all nodes.
+    pub challenge_secret: Secret,
     pub node: Node,
-    /// The greatest id in use.
+    /// The highest id in use.
     pub highest_id: u64,
 }
 
@@ -119,8 +120,11 @@ impl App {
             ledger.as_ref().into(),
             changes.clone(),
         ));
-        let challenges =
-            Arc::new(Challenges::new(context.clone(), &parts.boot, admission.once_only("challenge")));
+        let challenges = Arc::new(Challenges::new(
+            context.clone(),
+            &parts.challenge_secret,
+            admission.once_only("challenge"),
+        ));
         let passes = Arc::new(Passes {
             context: context.clone(),
             admission: admission.clone(),
@@ -141,7 +145,7 @@ impl App {
             context.clone(),
             ledger.as_ref().into(),
             changes.clone(),
-            passwords.beside(1),
+            passwords.with_own_slots(1),
             parts.admin_key_digest,
         ));
         let accounts = Arc::new(Accounts {
@@ -149,7 +153,7 @@ impl App {
             admission: admission.clone(),
             ledger: ledger.as_ref().into(),
             changes: changes.clone(),
-            // Another node may have ended a session.
+            // In a cluster another node may have ended a session, so cached sessions are rechecked.
             sessions: Sessions::new(cluster.as_ref().map(|_| RECHECK_AFTER)),
             passwords,
             sms: parts.sms,
@@ -167,7 +171,7 @@ impl App {
             directory: directory.clone(),
             gate: gate.clone(),
             counts: counts.clone(),
-            differed: parking_lot::Mutex::default(),
+            last_drift: parking_lot::Mutex::default(),
         });
         Arc::new(Self {
             campaigns: Campaigns {

@@ -1,11 +1,11 @@
-//! What the rules cost: a claim and its undoing in a large pool, ids, and a moment as text. `make micro`.
+//! The cost of the core: claims and their undo in a large pool, ids, timestamps as text. Run by `make micro`.
 //!
 //! Every claim is by a new buyer, so the pool grows; samples are bounded so that it stays within a tenth of its size.
 
 use std::cell::{Cell, RefCell};
 
 use divan::{Bencher, black_box};
-use tidegate_core::moment::Written;
+use tidegate_core::moment::Rfc3339;
 use tidegate_core::pool::GateState;
 use tidegate_core::public_id::{Public, PublicIds};
 use tidegate_core::{
@@ -34,12 +34,12 @@ fn pool() -> Pool {
     })
 }
 
-/// Buyers come in no order.
+/// Ids in random order, as they occur in a sale.
 fn buyer(number: u32) -> UserId {
     UserId::from_raw(u64::from(number).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 1)
 }
 
-/// Numbers of buyers who have nothing yet.
+/// Numbers of buyers who hold no unit yet.
 fn newcomers() -> impl Fn() -> u32 {
     let last = Cell::new(BUYERS);
     move || {
@@ -79,7 +79,7 @@ fn pool_undo(bencher: Bencher<'_, '_>) {
 }
 
 #[divan::bench(sample_count = 100, sample_size = 1000)]
-fn pool_refuses_who_has_one(bencher: Bencher<'_, '_>) {
+fn pool_rejects_at_the_limit(bencher: Bencher<'_, '_>) {
     let mut pool = pool();
     let mut number = 0;
     bencher.bench_local(|| {
@@ -110,7 +110,7 @@ fn public_id_parse(bencher: Bencher<'_, '_>) {
 #[divan::bench]
 fn moment_as_text(bencher: Bencher<'_, '_>) {
     bencher.bench_local(|| {
-        Written(black_box(NOW)).with(|text| {
+        Rfc3339(black_box(NOW)).with(|text| {
             black_box(text);
         });
     });

@@ -300,7 +300,7 @@ mod tests {
         );
     }
 
-    /// Its seed is known by then.
+    /// Closing publishes the seed, so outcomes after a reopening would be predictable.
     #[test]
     fn a_closed_draw_stays_closed() {
         let draw = Draw {

@@ -182,29 +182,33 @@ mod tests {
     }
 
     #[test]
-    fn a_prize_that_is_gone_is_no_win_with_single_and_out_of_play_with_whole() {
+    fn an_exhausted_prize_is_no_win_with_single_and_excluded_with_whole() {
         let table = [(500_000_000, 9), (300_000_000, 9)];
         let all = counted(&draw(Strategy::Single, &table), 10_000, &[1, 1]);
         let single = counted(&draw(Strategy::Single, &table), 10_000, &[0, 1]);
-        assert_eq!(single, [all[0] + all[1], 0, all[2]], "the others' odds stay");
+        assert_eq!(single, [all[0] + all[1], 0, all[2]], "the odds of the other prizes do not change");
         let whole = counted(&draw(Strategy::Whole, &table), 10_000, &[0, 1]);
         assert_eq!(whole[1], 0);
-        // 300 of the 500 million that are left.
+        // Odds of 300 million out of the remaining 500 million.
         assert!((5_800..6_200).contains(&whole[2]), "{whole:?}");
     }
 
     #[test]
-    fn with_nothing_left_and_no_share_for_losing_nobody_wins() {
+    fn without_prizes_left_every_play_loses() {
         let draw = draw(Strategy::Whole, &[(400_000_000, 1), (600_000_000, 1)]);
         assert_eq!(counted(&draw, 100, &[0, 0]), [100, 0, 0]);
         assert_eq!(counted(&draw, 100, &[0, 1]), [0, 0, 100]);
     }
 
     #[test]
-    fn a_deck_holds_every_prize_exactly_as_often_as_there_are() {
+    fn a_deck_contains_each_prize_as_often_as_its_stock() {
         let draw = draw(Strategy::Deck, &[(0, 3), (0, 20)]);
         assert_eq!(counted(&draw, 50, &[3, 20]), [27, 3, 20]);
-        assert_eq!(counted(&draw, 23, &[3, 20]), [0, 3, 20], "no blanks");
+        assert_eq!(
+            counted(&draw, 23, &[3, 20]),
+            [0, 3, 20],
+            "a deck with as many cards as seats has no blanks"
+        );
     }
 
     /// Over many seeds a card lands on every seat equally often: chi-squared with nine degrees of freedom exceeds 40.1
@@ -224,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn the_players_seed_changes_the_outcome_and_the_same_seed_does_not() {
+    fn the_outcome_depends_on_the_client_seed_and_is_reproducible() {
         let draw = draw(Strategy::Single, &[(500_000_000, 1)]);
         let dealer = Dealer::new(&draw, 1);
         let outcomes: Vec<_> =

@@ -33,12 +33,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pauses_double_up_to_hours_and_are_spread() {
+    fn backoff_doubles_up_to_four_hours_with_jitter() {
         assert_eq!(pause_after(1, 1.0), Duration::from_secs(1));
         assert_eq!(pause_after(5, 1.0), Duration::from_secs(16));
         assert_eq!(pause_after(5, 0.0), Duration::from_secs(12));
         assert_eq!(pause_after(u32::MAX, 1.0), LONGEST_PAUSE);
-        // Three days take some thirty attempts.
+        // Three days of retries are about thirty attempts.
         let mut waited = Duration::ZERO;
         let tries = (1..100).find(|tries| {
             waited += pause_after(*tries, 0.5);

@@ -1,4 +1,4 @@
-//! Kinds of events: a noun and what happened to it.
+//! Kinds of events: a noun and a verb, such as `order.paid`.
 //!
 //! Invariants: a kind's text is its noun, a dot and its verb; kinds of the same noun stand next to each other, the
 //! public ones first.
@@ -7,7 +7,7 @@ use crate::Kind;
 use crate::codes::{Stored, codes};
 
 codes! {
-    /// What an event happened to.
+    /// The object of an event.
     EventNoun {
         Order "order"
         Refund "refund"
@@ -25,7 +25,7 @@ codes! {
 }
 
 codes! {
-    /// What happened.
+    /// The change that an event reports.
     EventVerb {
         Created "created"
         Paid "paid"
@@ -150,8 +150,8 @@ kinds! {
 }
 
 impl EventNoun {
-    /// Whether webhooks may be sent its events. The others concern operators only; events about webhooks that are sent
-    /// to webhooks would never end.
+    /// Whether webhooks receive its events. The others concern operators only; sending events about webhooks to
+    /// webhooks would never end.
     pub const fn is_public(self) -> bool {
         match self {
             Self::Order | Self::Refund | Self::Sale | Self::Draw | Self::Play | Self::Prize | Self::Item => {
@@ -177,7 +177,7 @@ impl EventKind {
         Self::ALL.iter().copied().filter(|kind| kind.noun().is_public())
     }
 
-    /// The kind of a noun and a verb; `None` if that never happens.
+    /// The kind of a noun and a verb; `None` if no such event exists.
     pub fn of(noun: EventNoun, verb: EventVerb) -> Option<Self> {
         Self::ALL.iter().copied().find(|kind| (kind.noun(), kind.verb()) == (noun, verb))
     }

@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn a_source_starts_above_what_is_in_use() {
+    fn new_ids_are_above_the_highest_id_in_use() {
         let used = IdSource::new(9, 0).next(NOON);
         let id = IdSource::new(1, used).next(Moment::from_millis(0));
         assert!(id > used);

@@ -82,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_span_is_within_the_edge_of_its_step_and_above_the_one_before() {
+    fn a_duration_lies_within_the_bounds_of_its_bucket() {
         for micros in (1..5000).chain([9_999, 1_000_000, 59_999_999, 67_108_863]) {
             let span = Duration::from_micros(micros);
             let step = step_of(span);

@@ -93,9 +93,9 @@ impl fmt::Display for Moment {
 
 /// A moment as text for clients.
 #[derive(Clone, Copy, Debug)]
-pub struct Written(pub Moment);
+pub struct Rfc3339(pub Moment);
 
-impl Written {
+impl Rfc3339 {
     /// The text.
     pub fn with(self, read: impl FnOnce(&[u8])) {
         match Text::of(self.0) {
@@ -105,7 +105,7 @@ impl Written {
     }
 }
 
-impl Serialize for Written {
+impl Serialize for Rfc3339 {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match Text::of(self.0) {
             Some(text) => serializer.serialize_str(text.as_str()),

@@ -1,4 +1,4 @@
-//! The stable codes of problems: what clients decide by, and what refusals are counted under.
+//! The stable codes of problems. Clients branch on them, and metrics count refusals by them.
 //!
 //! Invariant: every rejection is a problem with the same code.
 
@@ -34,7 +34,7 @@ codes! {
         Quantity "quantity"
         IdempotencyKeyReused "idempotency_key_reused"
         IdempotencyInFlight "idempotency_in_flight"
-        // Who may do it.
+        // Authentication and authorization.
         LoginFailed "login_failed"
         CodeRequired "code_required"
         CodeInvalid "code_invalid"
@@ -65,7 +65,7 @@ codes! {
         // Prizes.
         NoGoods "no_goods"
         AlreadyShipped "already_shipped"
-        // What operators change.
+        // Changes by operators.
         WrongState "wrong_state"
         ApprovalRequired "approval_required"
         NoFreeUnits "no_free_units"
@@ -74,7 +74,7 @@ codes! {
         PhoneTaken "phone_taken"
         TooMany "too_many"
         Disabled "disabled"
-        // The server's own faults.
+        // Server errors.
         OutcomeUnknown "outcome_unknown"
         Internal "internal"
     }

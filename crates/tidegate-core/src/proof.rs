@@ -1,6 +1,5 @@
-//! Verification of a draw's proof, play by play: whether the outcomes follow from the commitment. The server's audit
-//! and
-//! `tidegate verify` both use it.
+//! Verification of a draw's proof, play by play: whether the outcomes follow from the commitment. Used by the server's
+//! audit and by `tidegate verify`.
 
 use crate::dealer::{Dealer, Dealt, Hash, NO_PLAYS, link};
 use crate::draw::Strategy;
@@ -173,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn an_honest_history_verifies_whatever_the_strategy() {
+    fn a_correct_history_verifies_with_every_strategy() {
         for &strategy in Strategy::ALL {
             let draw = draw(strategy);
             assert_eq!(check(&draw, 100, &history(&draw, 100)), Ok(()), "{strategy:?}");
@@ -181,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn any_change_of_one_play_is_named() {
+    fn a_tampered_play_is_named() {
         let draw = draw(Strategy::Whole);
         let honest = history(&draw, 40);
         for at in 0..honest.len() {
@@ -200,7 +199,7 @@ mod tests {
             }
             let mut plays = honest.clone();
             plays.remove(at);
-            assert_eq!(check(&draw, 40, &plays).is_err(), at + 1 < honest.len(), "a play left out");
+            assert_eq!(check(&draw, 40, &plays).is_err(), at + 1 < honest.len(), "a play was removed");
         }
     }
 

@@ -175,7 +175,7 @@ mod tests {
         }
 
         #[test]
-        fn any_text_is_read_or_refused_but_never_a_panic(text in ".*") {
+        fn parsing_any_text_never_panics(text in ".*") {
             let ids = PublicIds::new(&[7; 32]);
             if let Some(id) = OrderId::parse(&text, &ids) {
                 prop_assert_eq!(id.print(&ids), text.to_uppercase());
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn neighbours_look_unrelated_and_kinds_differ() {
+    fn consecutive_ids_look_unrelated_and_kinds_differ() {
         let ids = PublicIds::new(&[1; 32]);
         let order = |raw| OrderId::from_raw(raw).print(&ids);
         let same = order(1).bytes().zip(order(2).bytes()).filter(|(a, b)| a == b).count();

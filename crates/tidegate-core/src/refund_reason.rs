@@ -1,10 +1,10 @@
-//! Why a payment goes back to the buyer.
+//! Reasons for a refund.
 
 use crate::OrderState;
 use crate::codes::codes;
 
 codes! {
-    /// Kept with the refund and told with `refund.due`.
+    /// Stored with the refund and sent with the event `refund.due`.
     RefundReason {
         WrongAmount "wrong_amount"
         AlreadyPaid "already_paid"
@@ -17,7 +17,7 @@ codes! {
 }
 
 impl RefundReason {
-    /// Why a payment cannot be kept that arrived when its order was in this state and could not be paid any more.
+    /// The reason for refunding a payment that arrived when its order was in this state and could not be paid any more.
     pub const fn of_late_payment(state: OrderState) -> Self {
         match state {
             OrderState::Paid => Self::AlreadyPaid,

@@ -20,7 +20,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_role_may_do_what_the_one_before_it_may() {
+    fn each_role_covers_the_lower_ones() {
         for (at, role) in Role::ALL.iter().enumerate() {
             let covered: Vec<_> = Role::ALL.iter().filter(|least| role.covers(**least)).collect();
             assert_eq!(covered, Role::ALL[..=at].iter().collect::<Vec<_>>());

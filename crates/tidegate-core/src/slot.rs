@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn slots_read_back_and_nonsense_does_not() {
+    fn slots_round_trip_and_invalid_text_is_refused() {
         let slots: Slots = [3, 1, 200].into_iter().collect();
         assert_eq!(Slots::parse(&slots.to_string()), Some(slots));
         assert_eq!(Slots::parse(""), Some(Slots::default()));

@@ -94,9 +94,8 @@ impl WaitingRoom {
         u32::try_from(self.credit / 1000).unwrap_or(u32::MAX)
     }
 
-    /// The next user to admit, without removing them. Users not seen since `gone_before` lose their place and are
-    /// added to
-    /// `left`.
+    /// The next user to admit, without removing them. Users not seen since `gone_before` lose their place and are added
+    /// to `left`.
     pub fn next(&mut self, gone_before: Moment, left: &mut Vec<UserId>) -> Option<UserId> {
         while let Some(user) = self.queue.front().copied() {
             if self.places.get(&user).is_some_and(|place| place.last_seen >= gone_before) {
@@ -115,7 +114,7 @@ impl WaitingRoom {
         self.queue.front() == Some(&user)
     }
 
-    /// The front of the queue is let in.
+    /// Admits the user at the front of the queue.
     pub fn admit(&mut self) {
         if let Some(user) = self.queue.pop_front() {
             self.front += 1;
@@ -169,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn early_ones_are_shuffled_and_later_ones_queue_behind() {
+    fn early_users_are_shuffled_and_later_users_queue_behind_them() {
         let mut room = WaitingRoom::default();
         for number in 1..=3 {
             room.join(user(number), at(0));
@@ -196,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_is_gone_is_skipped_and_admission_keeps_its_rate() {
+    fn absent_users_are_skipped_and_the_admission_rate_holds() {
         let mut room = WaitingRoom::default();
         room.start(backwards);
         for number in 1..=5 {
@@ -210,17 +209,17 @@ mod tests {
         let mut left = Vec::new();
         assert_eq!(room.next(at(100), &mut left), Some(user(1)));
         room.admit();
-        assert_eq!(room.next(at(100), &mut left), Some(user(3)), "2 was not seen again");
+        assert_eq!(room.next(at(100), &mut left), Some(user(3)), "user 2 has left");
         room.admit();
         assert_eq!((left, room.due(10, at(250))), (vec![user(2)], 0));
         assert_eq!(room.seen(user(4), at(250)), Some(Standing::Waiting { ahead: 0 }));
         assert_eq!(room.seen(user(1), at(250)), Some(Standing::Admitted));
-        assert_eq!(room.due(10, at(9_000)), 10, "no more than a second's worth is saved up");
+        assert_eq!(room.due(10, at(9_000)), 10, "unused admissions accumulate for one second at most");
     }
 
     proptest! {
         #[test]
-        fn everybody_is_admitted_once_in_the_order_they_were_told(
+        fn every_user_is_admitted_once_in_the_announced_order(
             early in prop::collection::vec(0..50_u64, 0..40), late in prop::collection::vec(0..80_u64, 0..40),
         ) {
             let mut room = WaitingRoom::default();

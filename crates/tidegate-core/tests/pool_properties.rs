@@ -1,6 +1,7 @@
-//! The pool against an independent model: whatever happens in whatever order, every slot is free or held once.
+//! Property tests of the pool against an independent model: after any sequence of steps, every slot is free or held
+//! once.
 
-#![expect(clippy::unwrap_used, reason = "a test says what it expects by failing")]
+#![expect(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
 
 use std::collections::BTreeMap;
 
@@ -29,7 +30,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// What the ledger would know: who holds which slot, which are withdrawn, and the log's end.
+/// The pool's state as the ledger would record it: holders of slots, withdrawn slots, the end of the log.
 struct Model {
     pool: Pool,
     top: Slot,
@@ -112,7 +113,7 @@ impl Model {
             }
             Step::Withdraw { units, fails } => {
                 let withdrawal = self.pool.withdraw(units);
-                assert_eq!(withdrawal.units, units.min(self.free()), "as far as units are free");
+                assert_eq!(withdrawal.units, units.min(self.free()), "only free units are withdrawn");
                 if fails {
                     self.pool.put_back(withdrawal);
                 } else {
@@ -123,7 +124,7 @@ impl Model {
             }
             Step::Rebuild => self.rebuild(),
         }
-        assert_eq!(self.pool.free(), self.free(), "free units are exactly those nobody holds");
+        assert_eq!(self.pool.free(), self.free(), "free units are exactly those without a holder");
     }
 
     fn rebuild(&mut self) {
@@ -153,7 +154,7 @@ proptest! {
         }
     }
 
-    /// Never more than capacity, and never less: a crowd that wants everything gets exactly everything.
+    /// When demand exceeds the stock, exactly the stock is sold.
     #[test]
     fn a_crowd_buys_exactly_the_stock(stock in 1..200_u32, quantities in prop::collection::vec(1..4_u32, 200..300)) {
         let mut model = Model::new(stock);
@@ -166,7 +167,7 @@ proptest! {
         prop_assert_eq!(model.free(), 0);
     }
 
-    /// Every returned slot is sold again, to somebody else, by its own number.
+    /// Every returned slot is sold again, to another user, with its number.
     #[test]
     fn every_returned_slot_is_sold_again(stock in 1..50_u32, returns in prop::collection::vec(any::<usize>(), 1..50)) {
         let mut model = Model::new(stock);
@@ -225,7 +226,7 @@ proptest! {
                 PassStep::Issue { user } => {
                     let id = UserId::from_raw(user);
                     if let Ok(pass) = model.pool.issue_pass(id, rules, at, Moment::from_millis(now + 5)) {
-                        prop_assert!(!used.contains(&(user, pass.number)), "a spent pass was given again");
+                        prop_assert!(!used.contains(&(user, pass.number)), "a spent pass was issued again");
                         current.insert(user, pass);
                     }
                 }
@@ -238,8 +239,8 @@ proptest! {
                     let Some(number) = number else { continue };
                     let id = UserId::from_raw(user);
                     if let Ok(slots) = model.pool.claim(id, 1, LIMIT, Shown::Pass { number, now: at }) {
-                        prop_assert!(!used.contains(&(user, number)), "a pass bought twice");
-                        prop_assert!(current[&user].expires_at > at, "an expired pass bought");
+                        prop_assert!(!used.contains(&(user, number)), "a pass was used twice");
+                        prop_assert!(current[&user].expires_at > at, "an expired pass was used");
                         used.push((user, number));
                         model.held.extend(slots.iter().map(|slot| (slot, Some(id))));
                         model.claims.push((id, slots));
@@ -254,7 +255,7 @@ proptest! {
             }
             let (out, spent) = model.pool.passes();
             let quota = u64::from(factor * stock) + returned;
-            prop_assert!(spent <= quota && out as u64 + spent <= quota, "{out} out and {spent} spent of {quota}");
+            prop_assert!(spent <= quota && out as u64 + spent <= quota, "{out} unused and {spent} spent of {quota}");
             prop_assert_eq!(spent, used.len() as u64);
         }
     }

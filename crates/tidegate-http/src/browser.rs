@@ -1,4 +1,4 @@
-//! Browsers: session cookies beside bearer tokens, protection against cross-site requests, security headers.
+//! Support for browsers: session cookies as an alternative to bearer tokens, CSRF protection, security headers.
 
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, header};
 use tidegate_app::Refusal;
@@ -7,21 +7,21 @@ use tidegate_core::ProblemCode;
 use super::headers::Headers;
 use super::problem::Problem;
 
-/// Bound to this host, over TLS only, by the browser itself.
+/// Session cookie of buyers. Browsers accept the prefix `__Host-` only over TLS and bind the cookie to this host.
 pub const COOKIE: &str = "__Host-session";
-/// The same for operators: no other site's request or link brings it along.
+/// Session cookie of operators. It is `SameSite=Strict`: requests and links from other sites do not carry it.
 const CONSOLE_COOKIE: &str = "__Host-console";
-/// A client that sends this gets its session as a cookie, out of reach of scripts.
-pub const WANTS_COOKIE: &str = "tidegate-session";
-/// What browsers say of where a request comes from.
+/// Request header by which a client asks for its session as an `HttpOnly` cookie, which scripts cannot read.
+pub const SESSION_TRANSPORT_HEADER: &str = "tidegate-session";
+/// Set by browsers: the relation between the site that caused the request and this one.
 const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
-/// The cookie for a session, or the one that takes it away.
+/// The `Set-Cookie` value that stores a buyer's session token; `None` deletes the cookie.
 pub fn cookie(token: Option<&str>) -> HeaderValue {
     set_cookie(COOKIE, token, "Lax")
 }
 
-/// The same for a console.
+/// The same for an operator's console session.
 pub fn console_cookie(token: Option<&str>) -> HeaderValue {
     set_cookie(CONSOLE_COOKIE, token, "Strict")
 }
@@ -33,12 +33,12 @@ fn set_cookie(name: &str, token: Option<&str>, same_site: &str) -> HeaderValue {
     HeaderValue::from_str(&text).unwrap_or(HeaderValue::from_static(""))
 }
 
-/// The token of a buyer's session.
+/// The token of a buyer's session, from its cookie.
 pub fn session_token<'a>(headers: impl Into<Headers<'a>>) -> Option<&'a str> {
     find_cookie(headers, COOKIE)
 }
 
-/// The token of an operator's console.
+/// The token of an operator's console session, from its cookie.
 pub fn console_token<'a>(headers: impl Into<Headers<'a>>) -> Option<&'a str> {
     find_cookie(headers, CONSOLE_COOKIE)
 }
@@ -49,7 +49,7 @@ pub fn find_cookie<'a>(headers: impl Into<Headers<'a>>, wanted: &str) -> Option<
     pairs.find(|(name, _)| *name == wanted).map(|(_, token)| token)
 }
 
-/// Refuses cross-site requests: a browser sends its cookie with requests that other sites make it send.
+/// CSRF check: rejects unsafe requests from other sites, because browsers attach this site's cookie to them, too.
 pub fn check_origin<'a>(method: &Method, headers: impl Into<Headers<'a>>) -> Result<(), Problem> {
     if method.is_safe() {
         return Ok(());
@@ -67,25 +67,25 @@ pub fn check_origin<'a>(method: &Method, headers: impl Into<Headers<'a>>) -> Res
     Err(Refusal::Denied { code: ProblemCode::Csrf, detail }.into())
 }
 
-const FOR_ANSWERS: &str = "default-src 'none'; frame-ancestors 'none'";
-/// The API docs are a page with scripts and styles of its own.
-const FOR_DOCS: &str =
+const CSP_API: &str = "default-src 'none'; frame-ancestors 'none'";
+/// Swagger UI needs its own scripts and inline styles.
+const CSP_DOCS: &str =
     "default-src 'self'; img-src 'self' data:; style-src 'self' 'unsafe-inline'; frame-ancestors 'none'";
-/// Pages run and load what comes from here, nothing that stands in the page itself; pictures may be the merchant's.
-const FOR_PAGES: &str = "default-src 'none'; script-src 'self'; worker-src 'self'; style-src 'self'; \
+/// Scripts and styles only from this origin, nothing inline; images may come from the merchant's servers.
+const CSP_PAGES: &str = "default-src 'none'; script-src 'self'; worker-src 'self'; style-src 'self'; \
      img-src 'self' data: https:; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
 
-/// The security headers of every response.
+/// Sets the security headers that every response has.
 pub fn security_headers(headers: &mut HeaderMap, docs: bool) {
     headers.reserve(8);
-    // A worker is held to what comes with its own script.
+    // A web worker obeys the policy that its own script was served with.
     let page = headers.get(header::CONTENT_TYPE).is_some_and(|kind| {
         kind.as_bytes().starts_with(b"text/html") || kind.as_bytes().starts_with(b"text/javascript")
     });
     let policy = match (docs, page) {
-        (true, _) => FOR_DOCS,
-        (false, true) => FOR_PAGES,
-        (false, false) => FOR_ANSWERS,
+        (true, _) => CSP_DOCS,
+        (false, true) => CSP_PAGES,
+        (false, false) => CSP_API,
     };
     headers.insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(policy));
     headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));

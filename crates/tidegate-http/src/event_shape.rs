@@ -1,24 +1,25 @@
-//! How an event is shown: in the API and in the console's log.
+//! JSON representation of an event, for the API and for the console's log.
 
 use serde::{Serialize, Serializer};
 use tidegate_app::App;
-use tidegate_app::records::Event;
+use tidegate_app::ledger_types::Event;
 use tidegate_core::{EventKind, EventNoun, Stored};
 use utoipa::ToSchema;
 
-/// Something that happened.
+/// An event.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct EventShape {
     pub id: String,
     pub at: String,
-    /// `operator:` and a name, `operator:key:` and an API key's, `operator` for the admin key, `buyer:…` or `clock`.
+    /// Who caused it: `operator:NAME`, `operator:key:NAME` for an API key, `operator` for the admin key, `buyer:ID` or
+    /// `clock`.
     pub actor: String,
     #[schema(example = "order.paid")]
     #[schema(value_type = String)]
     #[serde(serialize_with = "as_text")]
     pub kind: Stored<EventKind>,
-    /// The id of what it happened to: an order, a play, a sale, a draw, an item, a buyer, an operator, … Empty for the
-    /// admin key, which has none.
+    /// Id of the affected resource: an order, a play, a sale, a draw, an item, a buyer, an operator, … Empty for the
+    /// admin key, which has no id.
     pub subject: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sale_id: Option<String>,

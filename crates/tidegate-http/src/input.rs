@@ -1,4 +1,4 @@
-//! What clients send, read strictly: bodies within bounds of size and time, no unknown fields, ids that are ids.
+//! Strict parsing of requests: bodies are bounded in size and time, unknown fields and malformed ids are rejected.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};
@@ -15,8 +15,8 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use tidegate_app::App;
 use tidegate_app::digest::short_digest;
+use tidegate_app::ledger_types::{IdempotentRequest, Page};
 use tidegate_app::operators::OperatorIdentity;
-use tidegate_app::records::{IdempotentRequest, Page};
 use tidegate_core::limits::MAX_IDEMPOTENCY_KEY;
 use tidegate_core::public_id::Public;
 use tidegate_core::{IdempotencyKey, ProblemCode, Rejection, Role, UserId};
@@ -29,7 +29,7 @@ use super::problem::Problem;
 
 pub const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 
-/// Bounds on what is read.
+/// Limits for reading request bodies.
 #[derive(Clone, Copy, Debug)]
 pub struct Bounds {
     pub max_body_bytes: usize,
@@ -37,7 +37,7 @@ pub struct Bounds {
     pub body_timeout: Duration,
 }
 
-/// A JSON body, and a digest of its bytes. `LARGE` ones bring a draw's codes.
+/// A JSON body and a digest of its bytes. `LARGE` bodies may contain a draw's prize codes and have a higher limit.
 #[derive(Debug)]
 pub struct Input<T, const LARGE: bool = false> {
     pub value: T,
@@ -84,7 +84,7 @@ fn too_large(bounds: Bounds) -> Problem {
     Problem::new(StatusCode::PAYLOAD_TOO_LARGE, ProblemCode::BodyTooLarge, detail)
 }
 
-/// What a request says about its body: not too large, and JSON.
+/// Checks `Content-Length` and `Content-Type` before the body is read.
 fn check_body(headers: Headers<'_>, bounds: Bounds) -> Result<(), Problem> {
     let length: Option<usize> = headers.get(&header::CONTENT_LENGTH).and_then(|length| length.parse().ok());
     if length.is_some_and(|length| length > bounds.max_body_bytes) {
@@ -125,16 +125,16 @@ async fn read_body(headers: Headers<'_>, body: Body, bounds: Bounds) -> Result<B
 }
 
 fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
-    let value = serde_json::from_slice(bytes).map_err(|_| what_is_wrong::<T>(bytes))?;
-    // Structs would read from lists, too, by the order of their fields.
+    let value = serde_json::from_slice(bytes).map_err(|_| explain_parse_error::<T>(bytes))?;
+    // Serde would also deserialize a struct from an array, by field order.
     if bytes.iter().find(|byte| !byte.is_ascii_whitespace()) != Some(&b'{') {
         return Err(Problem::invalid(BTreeMap::from([("body".to_owned(), "must be an object".to_owned())])));
     }
     Ok(value)
 }
 
-/// Reads it again, more slowly, to find out where it is not as it must be.
-fn what_is_wrong<T: DeserializeOwned>(bytes: &[u8]) -> Problem {
+/// Parses a rejected body again, with path tracking, to name the field that is wrong.
+fn explain_parse_error<T: DeserializeOwned>(bytes: &[u8]) -> Problem {
     let mut reader = serde_json::Deserializer::from_slice(bytes);
     match serde_path_to_error::deserialize::<_, T>(&mut reader) {
         Ok(_) => reader.end().map_or_else(|error| malformed(&error), |()| unreadable()),
@@ -158,7 +158,7 @@ fn malformed(error: &serde_json::Error) -> Problem {
     )
 }
 
-/// Names the field: its path, or the one the message speaks of, or the body as a whole.
+/// Reports the field by its path, by the name in serde's message, or as `body`.
 fn wrong_field(path: &str, error: &serde_json::Error) -> Problem {
     let message = error.to_string();
     let what = message.split(" at line ").next().unwrap_or(&message).to_owned();
@@ -173,7 +173,7 @@ fn wrong_field(path: &str, error: &serde_json::Error) -> Problem {
     Problem::invalid(BTreeMap::from([(field, what)]))
 }
 
-/// The id in the path. What is no id names nothing.
+/// The id in the path. A malformed id is answered like an unknown one: not found.
 #[derive(Debug)]
 pub struct Id<T>(pub T);
 
@@ -211,7 +211,7 @@ impl FromRequestParts<Site> for Visitor {
     }
 }
 
-/// Any signed-in operator, whatever their role: for what operators may do for themselves.
+/// Any signed-in operator, regardless of role: for actions on the operator's own account.
 #[derive(Debug)]
 pub struct AnyOperator(pub OperatorIdentity);
 
@@ -222,13 +222,13 @@ impl FromRequestParts<Site> for AnyOperator {
         let headers = &parts.headers;
         if let Some(token) = console_token(headers).filter(|_| bearer(headers).is_none()) {
             check_origin(&parts.method, headers)?;
-            return Ok(Self(site.app.operators.console(token).await?));
+            return Ok(Self(site.app.operators.console_operator(token).await?));
         }
         Ok(Self(site.app.operators.authenticate(bearer(headers)).await?))
     }
 }
 
-/// An operator who may do what the request asks for: viewers look, operators change things.
+/// An operator whose role allows the request's method: viewers may read, operators may also change.
 #[derive(Debug)]
 pub struct Operator(pub OperatorIdentity);
 
@@ -242,7 +242,7 @@ impl FromRequestParts<Site> for Operator {
     }
 }
 
-/// An admin.
+/// An operator with the role admin.
 #[derive(Debug)]
 pub struct Admin(pub OperatorIdentity);
 
@@ -256,7 +256,7 @@ impl FromRequestParts<Site> for Admin {
     }
 }
 
-/// Where the request comes from.
+/// The client's IP address.
 #[derive(Debug)]
 pub struct Address(pub IpAddr);
 
@@ -264,17 +264,17 @@ impl FromRequestParts<Site> for Address {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, _: &Site) -> Result<Self, Problem> {
-        // The listener says it with every request; only tests that call the router directly do not.
+        // The listener adds a `Peer` to every request; it is missing only in tests that call the router directly.
         let peer = parts.extensions.get::<Peer>();
         Ok(Self(peer.map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |peer| peer.0)))
     }
 }
 
-/// The other end of the connection, or whom a trusted proxy speaks for.
+/// The address of the connection's other end, or the client address reported by a trusted proxy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Peer(pub IpAddr);
 
-/// The buyer's token: in the header, or, from a page of ours, in the cookie.
+/// The buyer's session token: from the `Authorization` header, or from the cookie if the request passes the CSRF check.
 pub fn token<'a>(method: &Method, headers: impl Into<Headers<'a>>) -> Result<Option<&'a str>, Problem> {
     let headers = headers.into();
     if let Some(token) = bearer(headers) {
@@ -307,13 +307,13 @@ pub fn idempotency_key<'a>(headers: impl Into<Headers<'a>>) -> Result<Option<Ide
     Ok(Some(tidegate_app::digest::idempotency_key(text)))
 }
 
-/// An operator's key with what it stands for.
+/// The idempotency key of an operator's request, if it has one.
 #[derive(Debug)]
-pub struct Key(Option<IdempotencyKey>);
+pub struct OperatorIdempotencyKey(Option<IdempotencyKey>);
 
-impl Key {
-    /// `about` tells requests apart that differ in more than their body.
-    pub fn remember(
+impl OperatorIdempotencyKey {
+    /// `about` contains what distinguishes the request besides its body, such as an id in the path.
+    pub fn into_request(
         self,
         scope: &'static str,
         about: &str,
@@ -324,7 +324,7 @@ impl Key {
     }
 }
 
-impl FromRequestParts<Site> for Key {
+impl FromRequestParts<Site> for OperatorIdempotencyKey {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, _: &Site) -> Result<Self, Problem> {
@@ -336,10 +336,10 @@ impl FromRequestParts<Site> for Key {
 #[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub struct PageQuery {
-    /// How many at most: 1 to 1000, 50 if not said.
+    /// Maximum number of entries, 1 to 1000; 50 by default.
     #[param(value_type = Option<u32>)]
     pub limit: Option<String>,
-    /// The `next` of the page before.
+    /// The `next` of the previous page.
     pub cursor: Option<String>,
 }
 
@@ -355,7 +355,7 @@ impl PageQuery {
         Ok(Page { before, limit: self.limit()? })
     }
 
-    /// For lists whose rows have plain numbers.
+    /// For lists whose cursors are plain row numbers instead of public ids.
     pub fn numbered(&self) -> Result<Page, Problem> {
         let before = match &self.cursor {
             Some(cursor) => Some(cursor.parse().map_err(|_| not_a_cursor())?),
@@ -378,7 +378,7 @@ fn not_a_cursor() -> Problem {
     Problem::invalid(BTreeMap::from([("cursor".to_owned(), what)]))
 }
 
-/// A query string, read strictly.
+/// A query string; one that cannot be parsed is answered with `422`.
 #[derive(Debug)]
 pub struct StrictQuery<T>(pub T);
 

@@ -1,4 +1,4 @@
-//! What operators say about items and sales, read and checked field by field.
+//! Validation of operators' input for items and sales, field by field.
 
 pub mod addresses;
 pub mod draws;
@@ -21,17 +21,17 @@ use utoipa::ToSchema;
 
 use super::problem::Problem;
 
-/// People a waiting room lets in per second.
+/// Highest admission rate of a waiting room, in places per second.
 const MAX_ADMISSIONS: u32 = 1_000_000;
-/// How far in the past a start may lie: clocks differ, and "now" takes a moment to arrive.
+/// How far in the past a start may lie: allows for clock differences and transit time.
 const START_GRACE: Duration = Duration::from_secs(60);
 
-/// Collects what is wrong with each field.
+/// Collects one error message per invalid field.
 #[derive(Debug, Default)]
 pub struct Checks(BTreeMap<String, String>);
 
 impl Checks {
-    pub fn wrong(&mut self, field: &str, what: impl Into<String>) {
+    pub fn error(&mut self, field: &str, what: impl Into<String>) {
         self.0.entry(field.to_owned()).or_insert_with(|| what.into());
     }
 
@@ -40,13 +40,13 @@ impl Checks {
         match u32::try_from(value) {
             Ok(value) if (least..=most).contains(&value) => value,
             _ => {
-                self.wrong(field, format!("must be between {least} and {most}"));
+                self.error(field, format!("must be between {least} and {most}"));
                 least
             }
         }
     }
 
-    /// A phone number: digits with an optional plus; blanks and dashes are taken out.
+    /// A phone number: digits with an optional plus. Spaces, dashes and parentheses are removed.
     pub fn phone(&mut self, field: &str, value: &str) -> Option<String> {
         let compact: String =
             value.chars().filter(|letter| !matches!(letter, ' ' | '-' | '(' | ')')).collect();
@@ -55,23 +55,23 @@ impl Checks {
         if sound {
             return Some(compact);
         }
-        self.wrong(field, "must be a phone number of 6 to 15 digits, such as +8613800138000");
+        self.error(field, "must be a phone number of 6 to 15 digits, such as +8613800138000");
         None
     }
 
-    /// Something that must not be repeated in an answer.
+    /// Checks only the length of a secret, so that no error message repeats its content.
     pub fn secret(&mut self, field: &str, value: &str, least: usize, most: usize) {
         if !(least..=most).contains(&value.chars().count()) {
-            self.wrong(field, format!("must have {least} to {most} characters"));
+            self.error(field, format!("must have {least} to {most} characters"));
         }
     }
 
     pub fn text(&mut self, field: &str, value: &str, least: usize, most: usize) {
         let length = value.chars().count();
         if !(least..=most).contains(&length) {
-            self.wrong(field, format!("must have {least} to {most} characters"));
+            self.error(field, format!("must have {least} to {most} characters"));
         } else if value.chars().any(|letter| letter.is_control() && letter != '\n') {
-            self.wrong(field, "must not contain control characters");
+            self.error(field, "must not contain control characters");
         }
     }
 
@@ -79,58 +79,58 @@ impl Checks {
     pub fn line(&mut self, field: &str, value: &str, least: usize, most: usize) {
         self.text(field, value, least, most);
         if value.contains('\n') {
-            self.wrong(field, "must be one line");
+            self.error(field, "must be one line");
         }
     }
 
-    /// Text on one line that nobody can take for markup.
+    /// Text on one line without `<` and `>`, so that it cannot be mistaken for markup.
     pub fn plain(&mut self, field: &str, value: &str, least: usize, most: usize) {
         self.line(field, value, least, most);
         if value.contains(['<', '>']) {
-            self.wrong(field, "must be plain text, without < and >");
+            self.error(field, "must be plain text, without < and >");
         }
     }
 
     pub fn moment(&mut self, field: &str, value: &str) -> Option<Moment> {
         value
             .parse()
-            .map_err(|error: tidegate_core::moment::NotATime| self.wrong(field, error.to_string()))
+            .map_err(|error: tidegate_core::moment::NotATime| self.error(field, error.to_string()))
             .ok()
     }
 
-    /// When a campaign runs.
+    /// The start and end of a campaign.
     pub fn window(&mut self, starts_at: &str, ends_at: &str, now: Moment) -> Option<Window> {
         let starts_at = self.moment("starts_at", starts_at);
         let ends_at = self.moment("ends_at", ends_at);
         let window = Window { starts_at: starts_at?, ends_at: ends_at? };
         if window.starts_at < now - START_GRACE {
-            self.wrong("starts_at", "must not be in the past");
+            self.error("starts_at", "must not be in the past");
         }
         if window.ends_at <= window.starts_at {
-            self.wrong("ends_at", "must be after starts_at");
+            self.error("ends_at", "must be after starts_at");
         } else if window.ends_at <= now {
-            self.wrong("ends_at", "must be in the future");
+            self.error("ends_at", "must be in the future");
         } else if window.ends_at.millis() - window.starts_at.millis() > MAX_WINDOW_S * 1000 {
-            self.wrong("ends_at", "must be within 366 days of starts_at");
+            self.error("ends_at", "must be within 366 days of starts_at");
         }
         Some(window)
     }
 
     fn money(&mut self, field: &str, value: &MoneyInput) -> Option<Money> {
         if !(0..=MAX_PRICE).contains(&value.amount) {
-            self.wrong(&format!("{field}.amount"), format!("must be between 0 and {MAX_PRICE}"));
+            self.error(&format!("{field}.amount"), format!("must be between 0 and {MAX_PRICE}"));
         }
         match value.currency.parse::<Currency>() {
             Ok(currency) => Some(Money { amount: value.amount, currency }),
             Err(error) => {
-                self.wrong(&format!("{field}.currency"), error.to_string());
+                self.error(&format!("{field}.currency"), error.to_string());
                 None
             }
         }
     }
 
-    /// The value, if nothing at all was wrong.
-    pub fn done<T>(self, value: Option<T>) -> Result<T, Problem> {
+    /// Returns the value if no check failed, otherwise a problem with all messages.
+    pub fn finish<T>(self, value: Option<T>) -> Result<T, Problem> {
         match value {
             Some(value) if self.0.is_empty() => Ok(value),
             _ => Err(Problem::invalid(self.0)),
@@ -167,16 +167,16 @@ impl ItemInput {
         if let Some(url) = &self.image_url {
             checks.text("image_url", url, 1, MAX_URL);
             if !(url.starts_with("https://") || url.starts_with("http://") || url.starts_with('/')) {
-                checks.wrong("image_url", "must be an http(s) address or a path");
+                checks.error("image_url", "must be an http(s) address or a path");
             }
         }
         let price = checks.money("price", &self.price);
         let (name, description) = (self.name.trim().to_owned(), self.description);
-        checks.done(price.map(|price| ItemTerms { name, description, price, image_url: self.image_url }))
+        checks.finish(price.map(|price| ItemTerms { name, description, price, image_url: self.image_url }))
     }
 }
 
-/// What changes; the rest stays.
+/// Fields to change; omitted fields stay as they are.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ItemPatch {
@@ -206,16 +206,16 @@ pub struct ProtectInput {
     /// `none`, `pow` or `image`.
     #[serde(default = "no_challenge")]
     pub challenge: String,
-    /// 1 to 6: each step takes sixteen times as long. 3 if not said.
+    /// 1 to 6, each step sixteen times as hard as the one before; 3 by default.
     pub pow_difficulty: Option<i64>,
-    /// Implied by a challenge and by a waiting room.
+    /// Whether orders require a pass; implied by a challenge and by a waiting room.
     #[serde(default)]
     pub pass: bool,
     pub pass_factor: Option<i64>,
-    /// Attempts per second of one buyer. 0: no limit.
+    /// Limit of attempts per second and buyer; 0 for none.
     #[serde(default)]
     pub user_rate_per_s: i64,
-    /// Attempts per second of all buyers together. 0: no limit.
+    /// Limit of attempts per second of all buyers together; 0 for none.
     #[serde(default)]
     pub sale_rate_per_s: i64,
     pub admit_per_s: Option<i64>,
@@ -229,7 +229,7 @@ impl ProtectInput {
     pub fn check(self, checks: &mut Checks) -> Protect {
         let challenge = Challenge::parse(&self.challenge);
         if challenge.is_none() {
-            checks.wrong("protect.challenge", "must be none, pow or image");
+            checks.error("protect.challenge", "must be none, pow or image");
         }
         let difficulty = self.pow_difficulty.unwrap_or_else(|| DEFAULT_DIFFICULTY.into());
         Protect {
@@ -246,7 +246,7 @@ impl ProtectInput {
     }
 }
 
-/// How many a waiting room lets in.
+/// Admission rate of a waiting room.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AdmissionInput {
@@ -258,7 +258,7 @@ impl AdmissionInput {
     pub fn check(&self) -> Result<u32, Problem> {
         let mut checks = Checks::default();
         let per_s = checks.number("admit_per_s", self.admit_per_s, 1, MAX_ADMISSIONS);
-        checks.done(Some(per_s))
+        checks.finish(Some(per_s))
     }
 }
 
@@ -286,7 +286,7 @@ impl SaleInput {
         let mut checks = Checks::default();
         let item = app.parse(&self.item_id);
         if item.is_none() {
-            checks.wrong("item_id", "is not the id of an item");
+            checks.error("item_id", "is not the id of an item");
         }
         let price = checks.money("price", &self.price);
         let pay_within_s = checks.number("pay_within_s", self.pay_within_s, 1, MAX_PAY_WITHIN_S);
@@ -299,6 +299,6 @@ impl SaleInput {
             sale: Sale { item, price, pay_within_s },
             campaign: CampaignTerms { stock, window, per_user_limit, shards, protect },
         });
-        checks.done(terms)
+        checks.finish(terms)
     }
 }

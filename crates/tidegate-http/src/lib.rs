@@ -1,6 +1,6 @@
-//! What the API and the pages share: the site they serve, requests and their limits, problems, and checked inputs.
+//! HTTP layer shared by the API and the pages: request scope, rate limits, problems, input validation.
 //!
-//! No rule of a sale lives here: a request is read strictly, the use case is called, its answer is passed on.
+//! No business rules: handlers parse a request strictly, call the use case and return its result.
 
 pub mod browser;
 pub mod event_shape;
@@ -26,10 +26,10 @@ use self::input::Bounds;
 use self::limits::Limits;
 use self::problem::Problem;
 
-/// Shows a person at a browser a page instead of the problem that a program is told.
+/// Turns a problem response into an error page if the client is a browser.
 pub type ErrorPage = fn(&request::Parts, Response) -> Response;
 
-/// What every handler works with. Every layer takes a copy for every request, so that one is a single count.
+/// State shared by all handlers. Each layer clones it for each request, so it is a single `Arc`.
 #[derive(Clone, Debug)]
 pub struct Site(Arc<Parts>);
 
@@ -38,9 +38,9 @@ pub struct Parts {
     pub app: Arc<App>,
     pub bounds: Bounds,
     changes: Arc<Semaphore>,
-    /// Proofs being written out.
+    /// Bounds the draw proofs being streamed concurrently.
     pub proofs: Arc<Semaphore>,
-    /// Lists being written out for operators.
+    /// Bounds the operators' exports being streamed concurrently.
     pub exports: Arc<Semaphore>,
     pub limits: Limits,
     error_page: ErrorPage,
@@ -53,14 +53,14 @@ impl std::ops::Deref for Site {
     }
 }
 
-/// Proofs of closed draws written out at a time: each can be long.
+/// Draw proofs streamed concurrently: each can be long.
 const MAX_PROOFS: usize = 32;
-/// The same for operators' lists.
+/// Operators' exports streamed concurrently.
 const MAX_EXPORTS: usize = 8;
-/// Changes being carried out at a time.
+/// Changes running concurrently.
 const MAX_CHANGES: usize = 4096;
 
-/// What a site is told by the configuration.
+/// The part of the configuration that a site needs.
 #[derive(Debug)]
 pub struct Settings {
     pub bounds: Bounds,
@@ -80,8 +80,8 @@ impl Site {
         }))
     }
 
-    /// Carries a change out to its end, even if the client hangs up in the middle.
-    pub async fn carry_out<T: Send + 'static>(
+    /// Runs a change in its own task, so that it completes even if the client disconnects.
+    pub async fn run_to_completion<T: Send + 'static>(
         &self,
         change: impl Future<Output = Result<T, Refusal>> + Send + 'static,
     ) -> Result<T, Problem> {
@@ -94,7 +94,7 @@ impl Site {
     }
 }
 
-/// The problem that a panicked handler is answered with.
+/// The response to a request whose handler panicked.
 pub fn broken() -> Problem {
     Problem::new(StatusCode::INTERNAL_SERVER_ERROR, ProblemCode::Internal, "Internal server error.")
 }

@@ -1,21 +1,21 @@
-//! How fast one address may ask, and who may speak for others.
+//! Rate limits per client address, and trusted proxies.
 //!
-//! What always holds: an address is the connection's own, unless the connection comes from a proxy on our list; what
-//! strangers write into X-Forwarded-For is not looked at. A refusal here costs no session, no body and no cryptography.
+//! Invariants: the client address is the connection's peer address, unless the peer is a trusted proxy; X-Forwarded-For
+//! from any other peer is ignored. A refusal happens before any session lookup, body or cryptography.
 
 use std::net::{IpAddr, Ipv6Addr};
 use std::time::{Duration, Instant};
 
 use axum::http::{HeaderName, Method};
 use ipnet::IpNet;
-use tidegate_app::buckets::{Buckets, Empty, Left, Rate};
+use tidegate_app::buckets::{Buckets, Exhausted, Rate, Taken};
 
 use super::headers::Headers;
 use super::input::Peer;
 
-/// Calls that guess secrets or cost money.
+/// Endpoints with the stricter limit: they can be used to guess secrets, or each call costs money.
 const SENSITIVE: [&str; 2] = ["/v1/auth/", "/v1/admin/login"];
-/// Forms that do; looking at them costs nothing.
+/// Forms with the stricter limit; it applies to submitting them, not to viewing them.
 const FORMS: [&str; 2] = ["/sign-in", "/console/sign-in"];
 const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 const LIMIT: HeaderName = HeaderName::from_static("ratelimit-limit");
@@ -54,7 +54,7 @@ impl Limits {
         }
     }
 
-    /// The last address in the chain that is not a trusted proxy.
+    /// The last address in the X-Forwarded-For chain that is not a trusted proxy.
     fn client_address(&self, peer: IpAddr, headers: Headers<'_>) -> IpAddr {
         let trusted = |address: &IpAddr| self.trusted.iter().any(|network| network.contains(address));
         if !trusted(&peer) {
@@ -72,14 +72,14 @@ impl Limits {
         Peer(self.client_address(peer.0, headers.into()))
     }
 
-    /// Counts a request of this client.
+    /// Counts a request of this client against the limits that apply to its path.
     pub fn count(
         &self,
         Peer(client): Peer,
         method: &Method,
         path: &str,
         received: Instant,
-    ) -> Result<Option<Left>, Empty> {
+    ) -> Result<Option<Taken>, Exhausted> {
         if self.exempt.iter().any(|network| network.contains(&client)) {
             return Ok(None);
         }
@@ -107,8 +107,8 @@ pub fn bucket_of(address: IpAddr) -> IpAddr {
 }
 
 /// Calls `write` with each `RateLimit-*` header and its value.
-pub fn for_each_header(left: Option<Left>, mut write: impl FnMut(HeaderName, u32)) {
-    if let Some(Left { of, left }) = left {
+pub fn for_each_header(left: Option<Taken>, mut write: impl FnMut(HeaderName, u32)) {
+    if let Some(Taken { of, left }) = left {
         write(LIMIT, of);
         write(REMAINING, left);
         write(RESET, 1);

@@ -1,7 +1,7 @@
-//! What paces a stream of live figures, for the API and for the console.
+//! Pacing of live-figure streams, for the API and for the console.
 //!
-//! What always holds: streams are bounded in number and in time, and none outlives the session it was opened with by
-//! more than a look; watching makes no session last longer.
+//! Invariants: streams are bounded in number and duration; a stream ends at the first session check after its session
+//! has ended; an open stream does not extend its session.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,22 +16,22 @@ use tokio::time::{Interval, MissedTickBehavior};
 use crate::Site;
 use crate::problem::Problem;
 
-/// A client keeps its stream no longer than this; browsers come back by themselves.
-const LONGEST: Duration = Duration::from_secs(30 * 60);
+/// Maximum duration of a stream; browsers reconnect by themselves.
+const MAX_DURATION: Duration = Duration::from_secs(30 * 60);
 pub const HEARTBEAT: Duration = Duration::from_secs(10);
-const EVERY: Duration = Duration::from_secs(1);
-/// Who watches is looked at again after this.
-const LOOK_EVERY: Duration = Duration::from_secs(10);
-/// What takes longer than this is not told; the next second may be better.
-const PATIENCE: Duration = Duration::from_secs(5);
+const TICK: Duration = Duration::from_secs(1);
+/// How often the session and role of the operator are checked again.
+const SESSION_CHECK_INTERVAL: Duration = Duration::from_secs(10);
+/// Timeout of each read for a stream; the next tick tries again.
+const READ_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// What paces a stream of figures, as long as it may last.
+/// One open stream: ticks once per second until it must end.
 #[derive(Debug)]
-pub struct Watch {
+pub struct LiveStream {
     pub app: Arc<App>,
-    /// Who watches, as they were at the last look.
+    /// The operator, as of the last session check.
     pub who: OperatorIdentity,
-    /// What they have shown: the token of a console, or a key.
+    /// The credential the stream was opened with: a console session token or a key.
     bearer: String,
     looked: tokio::time::Instant,
     ticks: Interval,
@@ -39,8 +39,8 @@ pub struct Watch {
     _place: OwnedSemaphorePermit,
 }
 
-impl Watch {
-    /// A place for one more; a refusal where there are too many.
+impl LiveStream {
+    /// Opens a stream; fails if too many are open.
     pub fn of(site: &Site, who: OperatorIdentity, bearer: String) -> Result<Self, Problem> {
         let too_many = || {
             let detail = "Too many streams of figures are open; close one.";
@@ -48,30 +48,38 @@ impl Watch {
         };
         let place = site.app.live.watch_live().ok_or_else(too_many)?;
         site.app.metrics.streams.inc();
-        let mut ticks = tokio::time::interval(EVERY);
+        let mut ticks = tokio::time::interval(TICK);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let looked = tokio::time::Instant::now();
-        Ok(Self { app: site.app.clone(), who, bearer, looked, ticks, until: looked + LONGEST, _place: place })
+        Ok(Self {
+            app: site.app.clone(),
+            who,
+            bearer,
+            looked,
+            ticks,
+            until: looked + MAX_DURATION,
+            _place: place,
+        })
     }
 
-    /// Waits for the next second; `None` when the stream is over.
+    /// Waits for the next tick; `None` when the stream must end.
     pub async fn tick(&mut self) -> Option<()> {
         tokio::select! {
-            // A server that stops tells nothing more.
+            // Biased: shutdown takes precedence over a tick that is due.
             biased;
             () = self.app.closed() => return None,
             () = tokio::time::sleep_until(self.until) => return None,
             _ = self.ticks.tick() => {}
         }
-        if self.looked.elapsed() >= LOOK_EVERY {
+        if self.looked.elapsed() >= SESSION_CHECK_INTERVAL {
             self.looked = tokio::time::Instant::now();
             let app = self.app.clone();
-            match told(&app, app.operators.recheck(&self.bearer)).await? {
+            match with_timeout_or_shutdown(&app, app.operators.recheck(&self.bearer)).await? {
                 Ok(who) => self.who = who,
                 Err(Refusal::Rejected(Rejection::Unauthenticated) | Refusal::NotSignedIn { .. }) => {
                     return None;
                 }
-                // The ledger does not answer; at the next look it may.
+                // The ledger may be unavailable for a moment: keep the stream until the next check.
                 Err(_) => {}
             }
         }
@@ -79,19 +87,19 @@ impl Watch {
     }
 }
 
-/// Waits for what is to be told, though not for long; `None` when the server stops.
-pub async fn told<T>(
+/// Awaits `future` up to a timeout, which yields `Busy`; `None` when the server shuts down.
+pub async fn with_timeout_or_shutdown<T>(
     app: &App,
-    telling: impl Future<Output = Result<T, Refusal>>,
+    future: impl Future<Output = Result<T, Refusal>>,
 ) -> Option<Result<T, Refusal>> {
     tokio::select! {
         biased;
         () = app.closed() => None,
-        outcome = tokio::time::timeout(PATIENCE, telling) => Some(outcome.unwrap_or(Err(Rejection::Busy.into()))),
+        outcome = tokio::time::timeout(READ_TIMEOUT, future) => Some(outcome.unwrap_or(Err(Rejection::Busy.into()))),
     }
 }
 
-impl Drop for Watch {
+impl Drop for LiveStream {
     fn drop(&mut self) {
         self.app.metrics.streams.dec();
     }

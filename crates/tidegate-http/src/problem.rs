@@ -1,4 +1,4 @@
-//! The one form of every error: RFC 9457 problems with a stable code.
+//! The format of all error responses: RFC 9457 problems with a stable code.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -21,35 +21,35 @@ pub struct Problem {
     kind: &'static str,
     title: &'static str,
     status: u16,
-    /// Stable; what clients decide by.
+    /// Stable code for clients to match on.
     #[schema(schema_with = code_schema)]
     code: ProblemCode,
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>)]
     detail: Option<Cow<'static, str>>,
-    /// What is wrong with each field.
+    /// Error message per invalid field.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     errors: BTreeMap<String, String>,
-    /// Seconds, for the header.
+    /// Value of the header `Retry-After` in seconds.
     #[serde(skip)]
     retry_after: u64,
-    /// It says this and nothing else.
+    /// Set if the body is exactly the precomputed one of this rejection.
     #[serde(skip)]
-    plain: Option<Rejection>,
+    precomputed: Option<Rejection>,
 }
 
-/// Rejections as they are written, made once: in a rush nearly every answer is one.
-static PLAIN: LazyLock<Vec<Vec<u8>>> = LazyLock::new(|| {
+/// Serialized bodies of all rejections, computed once: in a burst nearly every response is a rejection.
+static REJECTION_BODIES: LazyLock<Vec<Vec<u8>>> = LazyLock::new(|| {
     let write = |rejection: &Rejection| serde_json::to_vec(&Problem::from(*rejection)).unwrap_or_default();
     Rejection::ALL.iter().map(write).collect()
 });
 
-/// Every code there is, so that generated clients can match on them.
+/// Lists all codes in the schema, so that generated clients can match on them.
 fn code_schema() -> Object {
     let codes = ProblemCode::ALL.iter().map(|code| code.as_str());
     ObjectBuilder::new()
         .schema_type(Type::String)
-        .description(Some("Stable; what clients decide by."))
+        .description(Some("Stable code for clients to match on."))
         .enum_values(Some(codes))
         .build()
 }
@@ -64,7 +64,7 @@ impl Problem {
             detail: Some(detail.into()),
             errors: BTreeMap::new(),
             retry_after: 1,
-            plain: None,
+            precomputed: None,
         }
     }
 
@@ -73,7 +73,7 @@ impl Problem {
         Self { errors, ..Self::new(status, ProblemCode::ValidationFailed, "Some fields are not valid.") }
     }
 
-    /// What is wrong, in one sentence, with the first field that is.
+    /// The error as one sentence: about the first invalid field, otherwise the detail.
     pub fn sentence(&self) -> String {
         match self.errors.iter().next() {
             Some((field, what)) => format!("{field} {what}."),
@@ -85,7 +85,7 @@ impl Problem {
         &self.errors
     }
 
-    /// When to come back, for those it makes sense to come back from.
+    /// Seconds after which a retry makes sense; `None` for errors that a retry does not cure.
     pub fn retry_after(&self) -> Option<u64> {
         let status = self.status();
         matches!(status, StatusCode::SERVICE_UNAVAILABLE | StatusCode::TOO_MANY_REQUESTS)
@@ -104,7 +104,7 @@ impl Problem {
 impl From<Rejection> for Problem {
     fn from(rejection: Rejection) -> Self {
         let status = StatusCode::from_u16(rejection.status()).unwrap_or(StatusCode::CONFLICT);
-        Self { plain: Some(rejection), ..Self::new(status, rejection.into(), rejection.sentence()) }
+        Self { precomputed: Some(rejection), ..Self::new(status, rejection.into(), rejection.sentence()) }
     }
 }
 
@@ -125,7 +125,7 @@ impl From<Refusal> for Problem {
             Refusal::Forbidden(_) => Self::new(StatusCode::FORBIDDEN, ProblemCode::Forbidden, detail),
             Refusal::Denied { code, .. } => Self::new(StatusCode::FORBIDDEN, code, detail),
             Refusal::NotSignedIn { code, .. } => Self::new(StatusCode::UNAUTHORIZED, code, detail),
-            Refusal::Slower { retry_after } => {
+            Refusal::RateLimited { retry_after } => {
                 let retry_after = retry_after.as_secs().max(1);
                 Self { retry_after, ..Rejection::RateLimited.into() }
             }
@@ -139,16 +139,16 @@ impl From<Refusal> for Problem {
     }
 }
 
-impl From<tidegate_app::records::LedgerError> for Problem {
-    fn from(error: tidegate_app::records::LedgerError) -> Self {
+impl From<tidegate_app::ledger_types::LedgerError> for Problem {
+    fn from(error: tidegate_app::ledger_types::LedgerError) -> Self {
         Refusal::from(error).into()
     }
 }
 
 impl Problem {
-    pub fn into_plain(self) -> PlainResponse {
-        let body = match self.plain.and_then(|rejection| PLAIN.get(rejection as usize)) {
-            Some(plain) => Cow::Borrowed(plain.as_slice()),
+    pub fn into_response_parts(self) -> PlainResponse {
+        let body = match self.precomputed.and_then(|rejection| REJECTION_BODIES.get(rejection as usize)) {
+            Some(body) => Cow::Borrowed(body.as_slice()),
             None => Cow::Owned(serde_json::to_vec(&self).unwrap_or_default()),
         };
         let mut answer = PlainResponse::new(self.status(), "application/problem+json", body);
@@ -164,6 +164,6 @@ impl Problem {
 
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
-        self.into_plain().into_response()
+        self.into_response_parts().into_response()
     }
 }

@@ -1,5 +1,5 @@
-//! What surrounds every request, on the fast path and through the router: rate limits before it, common headers and
-//! metrics after it.
+//! Common processing of every request, on the fast path and through the router: rate limits before the handler,
+//! common headers and metrics after it.
 
 use std::sync::LazyLock;
 use std::time::{Duration, Instant};
@@ -11,7 +11,7 @@ use axum::http::{HeaderMap, HeaderName, Method, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use hashbrown::HashMap;
-use tidegate_app::buckets::{Empty, Left};
+use tidegate_app::buckets::{Exhausted, Taken};
 use tidegate_app::metrics::RequestLabels;
 use tidegate_app::{App, Refusal};
 use tidegate_core::Moment;
@@ -21,7 +21,7 @@ use super::limits;
 use super::problem::Problem;
 use super::{Site, browser};
 
-/// One request from its limits to its metrics.
+/// One request, from its rate limits to its metrics.
 #[derive(Debug)]
 pub struct RequestScope<'a> {
     site: &'a Site,
@@ -29,7 +29,7 @@ pub struct RequestScope<'a> {
     method: &'static str,
     docs: bool,
     received: Instant,
-    left: Option<Left>,
+    left: Option<Taken>,
 }
 
 impl<'a> RequestScope<'a> {
@@ -45,13 +45,15 @@ impl<'a> RequestScope<'a> {
         let counted = client.map_or(Ok(None), |client| site.limits.count(client, method, path, received));
         let (left, admitted) = match counted {
             Ok(left) => (left, Ok(())),
-            Err(empty @ Empty { of, .. }) => (Some(Left { of, left: 0 }), Err(Refusal::from(empty).into())),
+            Err(empty @ Exhausted { of, .. }) => {
+                (Some(Taken { of, left: 0 }), Err(Refusal::from(empty).into()))
+            }
         };
         let docs = path.starts_with("/docs");
         (Self { site, route, method: known_method(method), docs, received, left }, admitted)
     }
 
-    /// Counts the response; gives the headers it gets besides its own.
+    /// Records the response in the metrics; returns the headers to add to it.
     pub fn end(self, status: StatusCode) -> CommonHeaders {
         let (route, method, status) = (self.route, self.method, status.as_u16());
         let metrics = &self.site.app.metrics;
@@ -62,13 +64,13 @@ impl<'a> RequestScope<'a> {
     }
 }
 
-/// What every answer says: what keeps browsers in, and how much is left of its client's limit.
+/// Headers of every response: the security headers and the remaining rate limit.
 #[derive(Debug)]
 pub struct CommonHeaders {
     /// How long the request took.
     pub took: Duration,
     docs: bool,
-    left: Option<Left>,
+    left: Option<Taken>,
 }
 
 /// When a request was received, by both clocks. Read once per request and passed on, so that all decisions agree.
@@ -161,7 +163,7 @@ fn intern(pattern: &str) -> &'static str {
 }
 
 /// The request scope as a layer of the router. One layer, because each costs an allocation.
-pub async fn by_router(State(site): State<Site>, mut request: Request, next: Next) -> Response {
+pub async fn layer(State(site): State<Site>, mut request: Request, next: Next) -> Response {
     let matched = request.extensions().get::<MatchedPath>().cloned();
     let route = matched.map_or("other", |matched| intern(matched.as_str()));
     let (received, peer) = (Instant::now(), request.extensions().get::<Peer>().copied());

@@ -1,6 +1,6 @@
-//! A response in its plainest form: status, the headers of its own, body.
+//! A response independent of the HTTP stack: status, specific headers, body.
 //!
-//! The router turns it into an axum response; the fast path writes it to the socket as it is.
+//! The router converts it to an axum response; the fast path writes it directly to the socket.
 
 use std::borrow::Cow;
 
@@ -10,9 +10,9 @@ use axum::response::{IntoResponse, Response};
 use smallvec::{SmallVec, smallvec};
 use tidegate_app::digest::token;
 
-/// An order's JSON is smaller, so one allocation is enough.
+/// Initial body capacity. An order's JSON is smaller, so one allocation is enough.
 const TYPICAL_BYTES: usize = 512;
-/// Room for the common headers, too.
+/// Initial header capacity, including the common headers.
 const HEADERS: usize = 12;
 
 #[derive(Debug)]

@@ -1,9 +1,9 @@
-//! How many rows a second PostgreSQL takes in recorder's batches: `cargo bench -p tidegate-ledger --bench postgres`.
+//! Recording throughput of PostgreSQL, in rows per second: `cargo bench -p tidegate-ledger --bench postgres`.
 //!
 //! A private server with its defaults (commits are synced), one connection, batches as large as a recorder's. Every
 //! order is a row of orders, of held, of held_by_user and of the outbox, with all their indexes.
 
-#![expect(clippy::unwrap_used, reason = "a benchmark that cannot run says where")]
+#![expect(clippy::unwrap_used, reason = "a failed unwrap stops the benchmark")]
 #![expect(clippy::cast_precision_loss, reason = "counts are far below 2^52")]
 
 use std::sync::Arc;
@@ -22,7 +22,7 @@ const ROWS_PER_ORDER: usize = 4;
 #[tokio::main]
 async fn main() {
     let server = Postgres::start_with("-c shared_buffers=512MB -c max_wal_size=4GB");
-    let options = PostgresOptions { url: server.create("bench"), readers: 1, writers: 1 };
+    let options = PostgresOptions { url: server.create("bench"), readers: 1, writers: 1, insert_new: true };
     let ledger = SqlLedger::postgres(options, Arc::new(NoObserver)).unwrap();
     ledger.migrate().await.unwrap();
     let orders = BATCH * BATCHES;
@@ -43,7 +43,7 @@ async fn main() {
     );
 }
 
-/// Claims of buyers who come in no order, each with a key.
+/// Claims with an idempotency key each, of buyers with random ids.
 fn batch(number: usize) -> Vec<Arc<Claim>> {
     let first = number * BATCH + 1;
     let one = |at: usize| {

@@ -1,6 +1,6 @@
-//! The SQLite ledger on bad days, and what its constraints refuse even to a wrong program.
+//! The SQLite ledger: a full disk, constraints that hold even if the program is wrong, migrations, delivery lanes.
 
-#![expect(clippy::unwrap_used, reason = "a test says what it expects by failing")]
+#![expect(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
 
 use std::path::Path;
 use std::sync::Arc;
@@ -51,7 +51,7 @@ async fn a_full_disk_fails_cleanly_and_reads_go_on() {
     assert_eq!(
         ledger.claims.position().await.unwrap(),
         u64::from(recorded),
-        "the failed batch left nothing behind"
+        "the failed batch was rolled back"
     );
     let audit = ledger.campaigns.audit(CAMPAIGN).await.unwrap().unwrap();
     assert_eq!((audit.violations.len(), audit.tally.awaiting_payment), (0, recorded));
@@ -67,13 +67,13 @@ async fn the_tables_themselves_refuse_to_oversell() {
     drop(ledger);
     let raw = rusqlite::Connection::open(directory.path().join("ledger.db")).unwrap();
     let refused = |statement: &str| raw.execute(statement, []).unwrap_err().to_string();
-    assert!(refused("INSERT INTO held VALUES (77, 1, 2)").contains("UNIQUE"), "a slot twice");
+    assert!(refused("INSERT INTO held VALUES (77, 1, 2)").contains("UNIQUE"), "the same slot twice");
     assert!(
         refused("INSERT INTO held VALUES (77, 3, 2)").contains("does not exist"),
         "a slot beyond the stock"
     );
     assert!(refused("UPDATE campaign SET awaiting = 3").contains("CHECK"), "more units than stock");
-    assert!(refused("UPDATE held_by_user SET units = -1").contains("CHECK"), "a count below zero");
+    assert!(refused("UPDATE held_by_user SET units = -1").contains("CHECK"), "a negative count");
     raw.execute("INSERT INTO payment VALUES ('p', 'r', 1, 5, 'CNY', 0)", []).unwrap();
     let refund = "INSERT INTO refund VALUES ('p', 'r', 1, 5, 'CNY', 'x', 0, NULL)";
     raw.execute(refund, []).unwrap();
@@ -81,7 +81,7 @@ async fn the_tables_themselves_refuse_to_oversell() {
 }
 
 #[tokio::test]
-async fn the_audit_finds_what_is_wrong() {
+async fn the_audit_reports_corrupted_tables() {
     let directory = tempfile::tempdir().unwrap();
     let ledger = SqlLedger::open(&options(directory.path()), Box::new(NoObserver)).unwrap();
     ledger.items.create(item(), Actor::Operator(None), None).await.unwrap();
@@ -108,10 +108,13 @@ async fn the_audit_finds_what_is_wrong() {
         restore(&raw, &backup);
         std::fs::remove_file(&backup).unwrap();
     }
-    assert!(ledger.campaigns.audit(CAMPAIGN).await.unwrap().unwrap().violations.is_empty(), "restored");
+    assert!(
+        ledger.campaigns.audit(CAMPAIGN).await.unwrap().unwrap().violations.is_empty(),
+        "the restored ledger is sound"
+    );
 }
 
-/// Puts every table back as it was in the copy.
+/// Restores every table from the backup.
 fn restore(raw: &rusqlite::Connection, backup: &Path) {
     raw.execute("ATTACH ? AS backup", [backup.to_str().unwrap()]).unwrap();
     raw.execute_batch(
@@ -140,7 +143,7 @@ async fn a_ledger_of_a_newer_program_is_refused() {
     assert!(error.to_string().contains("newer version"), "{error}");
 }
 
-/// A ledger of the version before draws is brought up to date, with everything that was in it.
+/// A ledger from before draws is migrated and keeps its data.
 #[tokio::test]
 async fn a_ledger_of_the_first_version_is_migrated() {
     let directory = tempfile::tempdir().unwrap();
@@ -168,12 +171,16 @@ async fn a_ledger_of_the_first_version_is_migrated() {
     let audit = ledger.campaigns.audit(CAMPAIGN).await.unwrap().unwrap();
     assert_eq!((audit.violations, audit.tally.awaiting_payment), (vec![], 2));
     assert_eq!(ledger.campaigns.get(CAMPAIGN).await.unwrap().unwrap().sale().unwrap().price.amount, 9900);
-    assert_eq!(ledger.webhooks.fan_out(NOW, 10).await.unwrap(), 1, "only what happened since is looked at");
+    assert_eq!(
+        ledger.webhooks.fan_out(NOW, 10).await.unwrap(),
+        1,
+        "only events since the migration are fanned out"
+    );
 }
 
-/// One lane at a time, held back behind a failure, forgotten when it is long over.
+/// Within a lane, deliveries are taken one at a time and wait behind a failed one. Finished ones are deleted later.
 #[tokio::test]
-async fn events_go_one_after_the_other_in_their_lane_and_are_forgotten_in_the_end() {
+async fn events_of_a_lane_are_sent_in_order_and_deleted_later() {
     let directory = tempfile::tempdir().unwrap();
     let ledger = SqlLedger::open(&options(directory.path()), Box::new(NoObserver)).unwrap();
     let id = WebhookId::from_raw(5);
@@ -194,14 +201,14 @@ async fn events_go_one_after_the_other_in_their_lane_and_are_forgotten_in_the_en
     assert_eq!(
         ledger.webhooks.fan_out(NOW, 10).await.unwrap(),
         3,
-        "the webhook's own creation is looked at, and not sent"
+        "the webhook's own creation is counted, but not sent"
     );
     let target = Target::Webhook(id);
     let lease = Duration::from_secs(10);
     let take = async |now| ledger.deliveries.take_due(target, now, lease, 10).await.unwrap();
     let first = take(NOW).await;
-    assert_eq!(first.len(), 1, "two events of one item, one lane");
-    assert_eq!(take(NOW).await, [], "it is leased");
+    assert_eq!(first.len(), 1, "two events of one item share a lane");
+    assert_eq!(take(NOW).await, [], "the delivery is leased");
     let later = NOW + Duration::from_secs(60);
     let failed = AttemptOutcome::Failed { error: "500".into(), due_at: later };
     ledger.deliveries.record_attempt(first[0].clone(), failed, NOW).await.unwrap();
@@ -209,7 +216,7 @@ async fn events_go_one_after_the_other_in_their_lane_and_are_forgotten_in_the_en
     ledger.webhooks.fan_out(NOW, 10).await.unwrap();
     assert!(
         !ledger.deliveries.is_due(target, NOW + Duration::from_secs(59)).await.unwrap(),
-        "those behind it wait as long"
+        "later deliveries of the lane wait for the retry"
     );
     let mut events = Vec::new();
     while let Some(next) = take(later).await.pop() {

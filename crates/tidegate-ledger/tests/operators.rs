@@ -1,6 +1,6 @@
-//! Operators' accounts, consoles and API keys: the same on SQLite and on PostgreSQL.
+//! Operator accounts, console sessions and API keys, on SQLite and on PostgreSQL; migrations of older ledgers.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on says where")]
+#![expect(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
 
 use std::path::Path;
 use std::sync::Arc;
@@ -24,7 +24,8 @@ fn sqlite(directory: &Path) -> SqlLedger {
 }
 
 async fn postgres(server: &Postgres) -> SqlLedger {
-    let options = PostgresOptions { url: server.create("operators"), readers: 2, writers: 2 };
+    let options =
+        PostgresOptions { url: server.create("operators"), readers: 2, writers: 2, insert_new: true };
     let ledger = SqlLedger::postgres(options, Arc::new(NoObserver)).unwrap();
     ledger.migrate().await.unwrap();
     ledger
@@ -83,34 +84,34 @@ async fn accounts_and_consoles(ledger: &SqlLedger) {
     assert!(open(1, &lin(), None).await);
     let promoted = change(OperatorChange::Role(Role::Operator)).await;
     let expected = OpenedBy::Operator { name: "lin".into(), role: Role::Operator };
-    assert_eq!(seen(1).await.unwrap().opened_by, expected, "a console is worth what its operator is now");
+    assert_eq!(seen(1).await.unwrap().opened_by, expected, "a session has the current role of its operator");
 
     assert!(open(8, &promoted, None).await);
     let factored = change_from(Some([1; 32]), OperatorChange::Totp(Some((vec![7; 20], 100)))).await;
-    assert!(seen(1).await.is_some(), "whoever puts a factor in force goes on");
-    assert_eq!(seen(8).await, None, "all others have to show its code");
-    assert!(!open(2, &promoted, None).await, "the factor came while the password was being looked at");
-    assert!(!open(2, &factored, Some(100)).await, "the code that proved the factor was taken with it");
+    assert!(seen(1).await.is_some(), "the session that enabled the second factor stays open");
+    assert_eq!(seen(8).await, None, "all other sessions end");
+    assert!(!open(2, &promoted, None).await, "the second factor was enabled during the password check");
+    assert!(!open(2, &factored, Some(100)).await, "the code that confirmed the second factor is used up");
     assert!(open(2, &factored, Some(101)).await);
-    assert!(!open(3, &factored, Some(101)).await, "a code is taken once");
-    assert!(!open(3, &factored, Some(100)).await, "nor is an earlier one");
+    assert!(!open(3, &factored, Some(101)).await, "a code works once");
+    assert!(!open(3, &factored, Some(100)).await, "an earlier code does not work either");
 
     assert!(!ledger.operators.consume_totp_step(factored.clone(), 101).await.unwrap());
     assert!(
         ledger.operators.consume_totp_step(factored.clone(), 102).await.unwrap(),
-        "codes are for other things, too"
+        "the next code can be used without a sign-in"
     );
     let same = change(OperatorChange::Totp(Some((vec![7; 20], 90)))).await;
-    assert!(!open(3, &same, Some(102)).await, "the same factor once more brings no code back");
+    assert!(!open(3, &same, Some(102)).await, "setting the same secret again does not re-enable used codes");
     let other = change(OperatorChange::Totp(Some((vec![8; 20], 90)))).await;
-    assert!(open(3, &other, Some(91)).await, "another one begins anew");
+    assert!(open(3, &other, Some(91)).await, "a new secret starts with unused codes");
     let factored = other;
 
     change(OperatorChange::Disabled(true)).await;
     assert_eq!((seen(1).await, seen(2).await), (None, None));
     assert!(!open(4, &factored, Some(102)).await);
     change(OperatorChange::Disabled(false)).await;
-    assert_eq!(seen(1).await, None, "what was ended stays ended");
+    assert_eq!(seen(1).await, None, "enabling the account does not restore ended sessions");
     assert!(ledger.operators.update("mei".into(), vec![], None, ADMIN, NOW).await.unwrap().is_none());
 
     ledger.console_sessions.open_with_admin_key(new_console(9), [5; 32]).await.unwrap();
@@ -121,7 +122,7 @@ async fn accounts_and_consoles(ledger: &SqlLedger) {
     ledger.console_sessions.open_with_admin_key(new_console(6), [5; 32]).await.unwrap();
     let again = NewConsoleSession { instead_of: Some([6; 32]), ..new_console(7) };
     ledger.console_sessions.open_with_admin_key(again, [5; 32]).await.unwrap();
-    assert_eq!(seen(6).await, None, "a browser has one console");
+    assert_eq!(seen(6).await, None, "a new session replaces the one of the same browser");
     ledger.console_sessions.end([7; 32], NOW).await.unwrap();
     ledger.console_sessions.end([7; 32], NOW).await.unwrap();
     assert_eq!(seen(7).await, None);
@@ -148,13 +149,13 @@ async fn keys(ledger: &SqlLedger) {
     assert_eq!(
         create(key(13, "deploy"), 3, 1).await,
         CreateOutcome::Created,
-        "the name and the place are free again"
+        "a revoked key frees its name and counts no more"
     );
     assert_eq!(create(key(14, "other"), 4, 1).await, CreateOutcome::TooMany);
     let clash = ledger.api_keys.create(key(15, "other"), [3; 32], 9, ADMIN, None).await;
-    assert!(clash.is_err(), "a secret that is there already is not a name that is taken");
+    assert!(clash.is_err(), "a duplicate digest is an error, not `NameTaken`");
     let listed: Vec<u64> = ledger.api_keys.list(9).await.unwrap().iter().map(|key| key.id.raw()).collect();
-    assert_eq!(listed, [13, 11], "those that work come first");
+    assert_eq!(listed, [13, 11], "active keys come first");
     assert_eq!(ledger.api_keys.delete_revoked(NOW + LATER).await.unwrap(), 1);
 }
 
@@ -184,12 +185,12 @@ async fn story(ledger: SqlLedger) {
         "operator api_key.revoked",
         "operator api_key.created",
     ];
-    assert_eq!(kinds(&ledger).await, expected, "whatever changed is in the log, and nothing else");
+    assert_eq!(kinds(&ledger).await, expected, "the log has every change, and nothing else");
 }
 
-/// Who asked to hear of everything hears of sales and orders, not of those who run them.
+/// A webhook that subscribes to everything receives events about sales and orders, not about operators.
 #[test]
-fn no_webhook_is_told_about_operators() {
+fn webhooks_receive_no_events_about_operators() {
     let webhook = Webhook {
         id: WebhookId::from_raw(1),
         url: "https://shop.example/".into(),
@@ -201,7 +202,7 @@ fn no_webhook_is_told_about_operators() {
         updated_at: NOW,
     };
     assert!(webhook.wants(&Stored::Known(EventKind::OrderPaid)));
-    assert!(webhook.wants(&Stored::Unknown("order.eaten".into())), "of a later version");
+    assert!(webhook.wants(&Stored::Unknown("order.eaten".into())), "an event kind of a later version");
     assert!(!webhook.wants(&Stored::Unknown("operator.eaten".into())));
     assert!(!webhook.wants(&Stored::Unknown("meal.eaten".into())));
     for kind in [
@@ -230,7 +231,7 @@ async fn operators_are_kept_in_postgresql() {
     story(postgres(&server).await).await;
 }
 
-/// A ledger of the version before operators is brought up to date, with everything that was in it.
+/// A ledger from before operators is migrated and keeps its data.
 #[tokio::test]
 async fn a_ledger_of_the_second_version_is_migrated() {
     let directory = tempfile::tempdir().unwrap();
@@ -248,7 +249,7 @@ async fn a_ledger_of_the_second_version_is_migrated() {
     assert_eq!(ledger.operators.create(lin(), 1, ADMIN, None).await.unwrap(), CreateOutcome::Created);
 }
 
-/// The same where many nodes share it: the first that starts brings it up to date.
+/// On PostgreSQL, the first node that starts migrates the ledger.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_shared_ledger_of_the_first_version_is_migrated() {
     let server = Postgres::start();
@@ -263,7 +264,7 @@ async fn a_shared_ledger_of_the_first_version_is_migrated() {
     })
     .await
     .unwrap();
-    let options = PostgresOptions { url: server.url("operators"), readers: 1, writers: 1 };
+    let options = PostgresOptions { url: server.url("operators"), readers: 1, writers: 1, insert_new: true };
     let ledger = SqlLedger::postgres(options, Arc::new(NoObserver)).unwrap();
     ledger.migrate().await.unwrap();
     assert_eq!(ledger.operators.create(lin(), 1, ADMIN, None).await.unwrap(), CreateOutcome::Created);

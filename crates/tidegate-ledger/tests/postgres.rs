@@ -1,6 +1,6 @@
-//! The ledger on a real PostgreSQL: the conformance suite, and what only a server can do to it.
+//! The ledger on a real PostgreSQL: the conformance suite, concurrent nodes, leases, and an unavailable server.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on says where")]
+#![expect(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -17,7 +17,7 @@ use tidegate_testing::eventually;
 use tidegate_testing::servers::Postgres;
 
 fn connect(url: &str) -> SqlLedger {
-    let options = PostgresOptions { url: url.to_owned(), readers: 2, writers: 2 };
+    let options = PostgresOptions { url: url.to_owned(), readers: 2, writers: 2, insert_new: true };
     SqlLedger::postgres(options, Arc::new(NoObserver)).unwrap()
 }
 
@@ -51,7 +51,7 @@ async fn many_nodes_record_expire_and_cancel_at_once_and_every_unit_is_held_once
     for (node, ledger) in nodes.iter().enumerate() {
         let ledger = ledger.clone();
         tasks.spawn(async move {
-            // Every node is given every claim, in batches of another size, and cancels what the others expire.
+            // Every node records every claim, each in batches of another size, and cancels orders that others expire.
             let all: Vec<Arc<Claim>> =
                 (1..=300).map(|id| Arc::new(claim(id, id, &[u32::try_from(id).unwrap()]))).collect();
             for batch in all.chunks(40 + node * 17) {
@@ -71,12 +71,12 @@ async fn many_nodes_record_expire_and_cancel_at_once_and_every_unit_is_held_once
     let events = first.events.list(Some(CAMPAIGN), tidegate_ledger::Page::ALL).await.unwrap();
     let ended =
         events.iter().filter(|event| ["order.expired", "order.cancelled"].contains(&event.kind.as_str()));
-    assert_eq!(ended.count(), 300, "each ended once, by one of them");
+    assert_eq!(ended.count(), 300, "each order ended once, on one node");
 }
 
-/// A batch is taken for new first. What is not, in whichever way, is found out, and disturbs nobody.
+/// A batch is first recorded as if all claims were new. One that is not is detected and does not affect the others.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_not_new_is_found_out_among_much_that_is() {
+async fn claims_that_are_not_new_are_detected_in_a_batch_of_new_ones() {
     let server = Postgres::start();
     let ledger = ledger(&server).await;
     open_sale(&ledger, 20).await;
@@ -107,9 +107,9 @@ async fn what_is_not_new_is_found_out_among_much_that_is() {
     assert_eq!((audit.violations, audit.tally.awaiting_payment), (vec![], 16));
 }
 
-/// What nobody was told yet is recorded only if it can be dealt again.
+/// Players do not know the outcome of a stream claim yet, so it is recorded only if the dealer confirms it.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_play_is_taken_only_as_its_seat_deals_it() {
+async fn a_play_with_a_wrong_prize_is_rejected() {
     let server = Postgres::start();
     let ledger = ledger(&server).await;
     let kind = Kind::Draw(Arc::new(conformance::draws::draw()));
@@ -120,7 +120,7 @@ async fn a_play_is_taken_only_as_its_seat_deals_it() {
         .await
         .unwrap();
     let dealt = conformance::draws::play(&ledger, 1..=21).await;
-    // A gate that has lost its mind gives everybody the first prize.
+    // A faulty gate gives every player the first prize.
     let mut mad = dealt.clone();
     for claim in &mut mad {
         if let Granted::Play { prize, .. } = &mut claim.granted {
@@ -134,12 +134,12 @@ async fn a_play_is_taken_only_as_its_seat_deals_it() {
         right.iter().map(|right| if *right { RecordOutcome::Play } else { RecordOutcome::Conflict });
     assert_eq!(outcomes, expected.collect::<Vec<_>>());
     let back = ledger.stock.log(CAMPAIGN, 0, 100).await.unwrap();
-    assert_eq!(back.len(), right.iter().filter(|right| !**right).count(), "seats and prizes go back");
+    assert_eq!(back.len(), right.iter().filter(|right| !**right).count(), "seats and prizes are returned");
     assert_eq!(ledger.campaigns.audit(CAMPAIGN).await.unwrap().unwrap().violations, Vec::<String>::new());
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_that_goes_away_is_found_again_and_nothing_is_lost() {
+async fn the_ledger_reconnects_to_a_restarted_server_and_loses_nothing() {
     let server = Postgres::start();
     let ledger = ledger(&server).await;
     open_sale(&ledger, 10).await;
@@ -148,42 +148,42 @@ async fn a_server_that_goes_away_is_found_again_and_nothing_is_lost() {
     server.stop();
     let away = ledger.claims.record_from_stream(vec![Arc::new(claim(2, 2, &[2]))], NOW).await;
     assert!(matches!(away, Err(LedgerError::Unavailable(_))), "{away:?}");
-    assert!(ledger.orders.get(OrderId::from_raw(1)).await.is_err(), "nobody is told what nobody knows");
+    assert!(ledger.orders.get(OrderId::from_raw(1)).await.is_err(), "reads fail while the server is down");
     server.launch();
-    eventually("the ledger works again, and the order is there", async || {
+    eventually("the ledger reconnects and has the order", async || {
         let found = ledger.orders.get(OrderId::from_raw(1)).await;
         found.is_ok_and(|order| order.unwrap().state == OrderState::AwaitingPayment)
     })
     .await;
-    eventually("and takes what it was given before", async || {
+    eventually("the failed claim is recorded", async || {
         let again = ledger.claims.record_from_stream(vec![Arc::new(claim(2, 2, &[2]))], NOW).await;
         again.is_ok_and(|outcomes| matches!(outcomes[0], RecordOutcome::Order | RecordOutcome::Duplicate))
     })
     .await;
-    eventually("as everybody sees", async || {
+    eventually("the outcome of the claim is readable", async || {
         ledger.claims.outcomes_of(vec![ClaimId::from_raw(2)]).await.is_ok_and(|outcomes| outcomes.len() == 1)
     })
     .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_lease_has_one_holder_until_it_ends_and_a_draw_is_recorded_by_nobody_else() {
+async fn a_lease_has_one_holder_and_only_the_holder_records() {
     let server = Postgres::start();
     let ledger = ledger(&server).await;
     let take = async |holder: &str, millis| {
         ledger.leases.take("record".into(), holder.into(), millis).await.unwrap()
     };
-    assert!(take("one", 300).await && take("one", 300).await, "one keeps it");
+    assert!(take("one", 300).await && take("one", 300).await, "the holder renews its lease");
     assert!(!take("two", 300).await);
     tokio::time::sleep(Duration::from_millis(350)).await;
-    assert!(take("two", 5_000).await, "it ended");
+    assert!(take("two", 5_000).await, "the lease of \"one\" ended");
     assert!(!take("one", 300).await);
     open_sale(&ledger, 10).await;
     let fence = |holder: &str| tidegate_ledger::Fence { name: "record".into(), holder: holder.into() };
     let claims = vec![Arc::new(claim(1, 1, &[1]))];
     assert!(
         ledger.claims.record_fenced(claims.clone(), fence("one"), NOW).await.is_err(),
-        "who lost it records nothing"
+        "a former holder records nothing"
     );
     assert_eq!(ledger.claims.record_fenced(claims, fence("two"), NOW).await.unwrap(), [RecordOutcome::Order]);
     ledger.leases.release_all("two".into()).await.unwrap();
@@ -194,11 +194,11 @@ async fn a_lease_has_one_holder_until_it_ends_and_a_draw_is_recorded_by_nobody_e
         ledger.leases.take_node_number("c".into(), 1_000, 3).await.unwrap(),
         ledger.leases.take_node_number("d".into(), 1_000, 3).await.unwrap(),
     ];
-    assert_eq!(numbers, [Some(0), Some(1), Some(2), None], "nodes have numbers of their own");
+    assert_eq!(numbers, [Some(0), Some(1), Some(2), None], "every node has its own number, up to the limit");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_wrong_with_a_server_is_said() {
+async fn connection_errors_name_their_cause() {
     let server = Postgres::start();
     let nowhere = connect("postgres://tidegate@127.0.0.1:1/none");
     let error = nowhere.orders.get(OrderId::from_raw(1)).await.unwrap_err();
@@ -209,9 +209,9 @@ async fn what_is_wrong_with_a_server_is_said() {
     let empty = connect(&server.create("empty"));
     let error = empty.orders.get(OrderId::from_raw(1)).await.unwrap_err();
     assert!(error.to_string().contains("orders"), "{error}");
-    let options = PostgresOptions { url: "nonsense".into(), readers: 1, writers: 1 };
+    let options = PostgresOptions { url: "nonsense".into(), readers: 1, writers: 1, insert_new: true };
     assert!(SqlLedger::postgres(options, Arc::new(NoObserver)).is_err());
-    // Two nodes that start at once migrate once.
+    // Two nodes that start at once migrate without conflict.
     let (one, two) = (connect(&server.url("empty")), connect(&server.url("empty")));
     let (one, two) = tokio::join!(one.migrate(), two.migrate());
     assert!(one.is_ok() && two.is_ok());

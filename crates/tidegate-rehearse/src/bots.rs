@@ -1,5 +1,5 @@
-//! Scripts among the buyers: they skip steps, replay what others used, guess and hammer. And what an honest buyer does
-//! instead: solve the challenge, get the pass, order.
+//! Bots among the visitors: they skip steps, replay other buyers' passes, guess, and send bursts of requests. Honest
+//! buyers solve the challenge and get a pass before they order.
 
 use altcha::{Challenge, Payload, SolveChallengeOptions, solve_challenge};
 use base64::Engine;
@@ -10,15 +10,15 @@ use serde_json::json;
 use super::load::Plan;
 use crate::client::{Answer, Client};
 
-/// How often a hammering script asks at once.
-const HAMMER: usize = 5;
+/// Requests in a bot's burst.
+const BURST: usize = 5;
 
 /// Bots are spread evenly among the visitors.
 pub(super) fn is_bot(plan: &Plan, buyer: usize) -> bool {
     buyer % 100 < plan.bots_percent
 }
 
-/// An honest buyer's way to a pass; `Err` with the answer that ended it.
+/// Solves the challenge and gets a pass, as an honest buyer does; `Err` with the response that refused it, if any.
 pub(super) async fn earn_pass(
     client: &mut Client,
     plan: &Plan,
@@ -49,8 +49,8 @@ fn solve(task: &serde_json::Value) -> Option<String> {
     Some(STANDARD.encode(serde_json::to_vec(&Payload { challenge, solution }).ok()?))
 }
 
-/// What one script does; every answer it got.
-pub(super) async fn misbehave(client: &mut Client, plan: &Plan, buyer: usize) -> Vec<Option<Answer>> {
+/// Runs one bot; returns all responses it got.
+pub(super) async fn run_bot(client: &mut Client, plan: &Plan, buyer: usize) -> Vec<Option<Answer>> {
     let token = plan.tokens[buyer].as_str();
     let orders = format!("/v1{}/orders", plan.path);
     let passes = format!("/v1{}/passes", plan.path);
@@ -61,8 +61,8 @@ pub(super) async fn misbehave(client: &mut Client, plan: &Plan, buyer: usize) ->
         1 => (token, &orders, with_pass(&format!("tp_{}", "0".repeat(104))), 1),
         2 => (token, &orders, with_pass(stolen.as_deref().unwrap_or("tp_")), 1),
         3 => (token, &passes, json!({"challenge_id": "tc_00", "answer": "AAAA"}).to_string(), 1),
-        4 => (token, &orders, json!({"quantity": 1}).to_string(), HAMMER),
-        _ => ("nobody", &orders, json!({"quantity": 1}).to_string(), HAMMER),
+        4 => (token, &orders, json!({"quantity": 1}).to_string(), BURST),
+        _ => ("nobody", &orders, json!({"quantity": 1}).to_string(), BURST),
     };
     let mut answers = Vec::with_capacity(times);
     for _ in 0..times {

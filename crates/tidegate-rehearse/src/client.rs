@@ -1,5 +1,5 @@
-//! A small HTTP/1.1 client: one connection, kept alive, opened again when it breaks, to the next of several nodes if
-//! there are such.
+//! A small HTTP/1.1 client with one keep-alive connection. After a failure it connects to the next node, if there are
+//! several.
 
 use std::time::Duration;
 
@@ -12,13 +12,13 @@ use hyper_util::rt::TokioIo;
 use serde_json::Value;
 use tokio::net::TcpStream;
 
-/// Longer than any answer of ours takes.
+/// Request timeout; longer than the server takes for any response.
 const ANSWER_WITHIN: Duration = Duration::from_secs(30);
 
 #[derive(Debug)]
 pub struct Client {
     hosts: Vec<String>,
-    /// Which of them it talks to.
+    /// Index of the current host.
     at: usize,
     token: Option<String>,
     connection: Option<SendRequest<Full<Bytes>>>,
@@ -36,14 +36,14 @@ impl Answer {
         serde_json::from_slice(&self.body).unwrap_or(Value::Null)
     }
 
-    /// The problem's code, if it is one.
+    /// The problem code; empty if the response is not a problem.
     pub fn code(&self) -> String {
         self.json()["code"].as_str().unwrap_or("").to_owned()
     }
 }
 
 impl Client {
-    /// Several URLs, with commas, are nodes of one cluster.
+    /// `urls`: one server, or the nodes of a cluster separated by commas.
     pub fn new(urls: &str, token: Option<&str>) -> anyhow::Result<Self> {
         let host = |url: &str| {
             let host = url.trim().strip_prefix("http://").context("the URL must begin with http://")?;
@@ -53,7 +53,7 @@ impl Client {
         Ok(Self { hosts, at: 0, token: token.map(str::to_owned), connection: None })
     }
 
-    /// The n-th of many clients, which talk to the nodes in turn.
+    /// Selects the initial node by the client's number, so that many clients are spread over the nodes.
     #[must_use]
     pub fn spread(mut self, number: usize) -> Self {
         self.at = number % self.hosts.len();
@@ -76,7 +76,7 @@ impl Client {
         self.send(Method::POST, path, Some(body.to_string()), None).await
     }
 
-    /// Asks, and fails unless the answer has the expected status.
+    /// Sends a request; fails unless the response has the expected status.
     pub async fn expect(
         &mut self,
         status: u16,
@@ -87,12 +87,12 @@ impl Client {
         let answer = self.send(method.clone(), path, body.map(Value::to_string), None).await?;
         if answer.status != status {
             let said = String::from_utf8_lossy(&answer.body);
-            bail!("{method} {path} was answered {} instead of {status}: {said}", answer.status);
+            bail!("{method} {path}: status {} instead of {status}: {said}", answer.status);
         }
         Ok(answer.json())
     }
 
-    /// One request as somebody else, over the same connection.
+    /// Sends a request with another token over the same connection.
     pub async fn send_as(
         &mut self,
         token: &str,
@@ -126,8 +126,7 @@ impl Client {
         self.send_as(&token, method, path, body, key).await
     }
 
-    /// Sends any request; the connection is dropped when anything goes wrong with it, and the next node is asked next
-    /// time.
+    /// Sends a request. After a failure the connection is dropped, and the next request goes to the next node.
     pub async fn exchange(&mut self, request: Request<Full<Bytes>>) -> anyhow::Result<Answer> {
         let answer = tokio::time::timeout(ANSWER_WITHIN, self.exchanged(request)).await;
         let answer = answer.unwrap_or_else(|_| bail!("{} did not answer in time", self.host()));
@@ -157,7 +156,7 @@ impl Client {
         stream.set_nodelay(true)?;
         let (sender, connection) = handshake(TokioIo::new(stream)).await?;
         tokio::spawn(async move {
-            // A connection that ends early shows in the next request.
+            // If the connection fails, the next request reports it.
             let _ = connection.await;
         });
         Ok(sender)

@@ -1,4 +1,4 @@
-//! A rehearsed draw: what it is made of, and whether it was fair, delivered everything and can prove it.
+//! Rehearsal of a draw: its terms, and the checks that it was fair, delivered every prize and has a valid proof.
 
 use std::time::Duration;
 
@@ -8,70 +8,71 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::RehearseArgs;
-use super::load::Told;
+use super::load::Responses;
 use crate::client::Client;
 use crate::verify::{self, Verified};
 
-/// How long prizes may take to be given once the draw is closed.
+/// How long deliveries may take after the draw is closed.
 const DELIVER_WITHIN: Duration = Duration::from_secs(120);
 const LOOK_EVERY: Duration = Duration::from_millis(100);
-/// Prizes that were won or expected less often than this are rare.
-const RARE: f64 = 50.0;
-/// What a normal variable exceeds once in a hundred thousand times.
-const RARELY: f64 = 4.265;
+/// Prizes won or expected less often than this count as rare in the chi-squared test.
+const MIN_CELL_COUNT: f64 = 50.0;
+/// Quantile of the standard normal distribution, exceeded with probability 1/100,000.
+const NORMAL_QUANTILE: f64 = 4.265;
 
-/// What was found out about a rehearsed draw.
+/// Results of a rehearsed draw.
 #[derive(Clone, Debug, Serialize)]
-pub(super) struct Findings {
+pub(super) struct DrawResult {
     pub(super) strategy: String,
     pub(super) plays: u64,
     pub(super) wins: u64,
-    pub(super) prizes: Vec<PrizeFinding>,
-    /// How far the prizes are from their odds, and what that exceeds once in a hundred thousand fair draws.
+    pub(super) prizes: Vec<PrizeResult>,
+    /// Deviation of the wins from their odds.
     pub(super) chi_squared: f64,
+    /// Critical value of `chi_squared`, which a fair draw exceeds once in a hundred thousand times.
     pub(super) bound: f64,
-    /// Prizes that reached their winners: as many as were won.
+    /// Delivered prizes; must equal `wins`.
     pub(super) delivered: u64,
-    /// Whether the proof holds, play by play.
+    /// Whether the proof is valid for every play.
     pub(super) proof_verified: bool,
-    /// Whether a proof with one byte of one play changed is refused with that play's number.
+    /// Whether verifying a proof with one changed play names that play.
     pub(super) tampering_named: bool,
-    /// What else does not hold.
+    /// All violations found.
     pub(super) wrong: Vec<String>,
 }
 
 #[derive(Clone, Debug, Serialize)]
-pub(super) struct PrizeFinding {
+pub(super) struct PrizeResult {
     pub(super) name: String,
     pub(super) stock: u64,
     pub(super) won: u64,
-    /// Missing for a deck, which leaves nothing to chance.
+    /// `None` for a deck, whose wins are fixed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) expected: Option<f64>,
 }
 
-impl Findings {
-    /// For people.
+impl DrawResult {
+    /// Prints the results for humans.
     pub(super) fn print(&self) {
-        say!(
+        print_line!(
             "  {} draw: {} plays, {} wins, {} delivered",
             self.strategy,
             self.plays,
             self.wins,
             self.delivered
         );
-        for PrizeFinding { name, stock, won, expected } in &self.prizes {
+        for PrizeResult { name, stock, won, expected } in &self.prizes {
             let expected = expected.map(|expected| format!("expected {expected:.1}")).unwrap_or_default();
-            say!("    {name:<12} {won:>7} of {stock:<7} {expected}");
+            print_line!("    {name:<12} {won:>7} of {stock:<7} {expected}");
         }
-        say!("  chi-squared {} (below {})", self.chi_squared, self.bound);
-        let say_so = |holds: bool| if holds { "yes" } else { "NO" };
-        say!("  proof holds   {}", say_so(self.proof_verified));
-        say!("  a changed play is named  {}", say_so(self.tampering_named));
+        print_line!("  chi-squared {} (below {})", self.chi_squared, self.bound);
+        let yes_or_no = |holds: bool| if holds { "yes" } else { "NO" };
+        print_line!("  proof holds   {}", yes_or_no(self.proof_verified));
+        print_line!("  a changed play is named  {}", yes_or_no(self.tampering_named));
         for wrong in &self.wrong {
-            say!("  wrong: {wrong}");
+            print_line!("  wrong: {wrong}");
         }
-        say!();
+        print_line!();
     }
 
     pub(super) fn is_sound(&self) -> bool {
@@ -83,7 +84,8 @@ impl Findings {
     }
 }
 
-/// One that runs out early, one that runs out on the way, one with enough for all, one that waits for the close.
+/// Terms of the draw. Its prizes: one that runs out early, one that runs out midway, one with ample stock, and one
+/// granted at close.
 pub(super) fn terms(args: &RehearseArgs, strategy: &str, starts_at: &str, ends_at: &str) -> Value {
     let seats = args.stock();
     let part = |of: u32| (seats / of).max(1);
@@ -109,21 +111,21 @@ pub(super) fn terms(args: &RehearseArgs, strategy: &str, starts_at: &str, ends_a
     })
 }
 
-/// Closes the draw and looks at everything that must hold then.
-pub(super) async fn conclude(
+/// Closes the draw and checks deliveries, proof, outcomes and fairness.
+pub(super) async fn close_and_check(
     operator: &mut Client,
     draw: &str,
     committed: &str,
-    told: &Told,
-) -> anyhow::Result<Findings> {
+    responses: &Responses,
+) -> anyhow::Result<DrawResult> {
     let closed = operator.expect(200, Method::POST, &format!("/v1/admin/draws/{draw}/close"), None).await?;
     let delivered = wait_for_deliveries(operator, draw).await?;
     let text = operator.get(&format!("/v1/draws/{draw}/proof")).await?;
-    let text = String::from_utf8(text.body.to_vec()).context("the proof is no text")?;
-    let proof: Value = serde_json::from_str(&text).context("the proof is no JSON")?;
+    let text = String::from_utf8(text.body.to_vec()).context("the proof is not UTF-8")?;
+    let proof: Value = serde_json::from_str(&text).context("the proof is not JSON")?;
     let verified = verify::proof(&text, Some(committed))?;
     let mut wrong = verified.wrong.clone();
-    wrong.extend(as_told(&proof, told));
+    wrong.extend(outcome_differences(&proof, responses));
     let prizes = prizes_of(&closed, &verified);
     let whole_deck = closed["strategy"] == "deck" && closed["seats"].as_u64() == Some(verified.plays);
     for prize in prizes.iter().filter(|prize| whole_deck && prize.won != prize.stock) {
@@ -134,7 +136,7 @@ pub(super) async fn conclude(
     }
     let strategy = closed["strategy"].as_str().unwrap_or("").to_owned();
     let (chi_squared, bound) = chi_squared(&verified);
-    Ok(Findings {
+    Ok(DrawResult {
         strategy,
         plays: verified.plays,
         wins: verified.wins,
@@ -148,19 +150,19 @@ pub(super) async fn conclude(
     })
 }
 
-/// Waits until every prize has reached its winner; how many.
+/// Waits until no delivery is pending; returns how many prizes were delivered.
 async fn wait_for_deliveries(operator: &mut Client, draw: &str) -> anyhow::Result<u64> {
     let deadline = tokio::time::Instant::now() + DELIVER_WITHIN;
     loop {
         let shown = operator.expect(200, Method::GET, &format!("/v1/admin/draws/{draw}"), None).await?;
-        let states = shown["deliveries"].as_object().context("no deliveries in the answer")?;
+        let states = shown["deliveries"].as_object().context("no deliveries in the response")?;
         let of = |state: &str| states.get(state).and_then(Value::as_u64).unwrap_or(0);
         if of("new") + of("failed") + of("waiting") == 0 {
             return Ok(of("delivered"));
         }
         if tokio::time::Instant::now() > deadline {
             bail!(
-                "prizes are still on their way after {} s: {}",
+                "deliveries are still pending after {} s: {}",
                 DELIVER_WITHIN.as_secs(),
                 shown["deliveries"]
             );
@@ -169,30 +171,30 @@ async fn wait_for_deliveries(operator: &mut Client, draw: &str) -> anyhow::Resul
     }
 }
 
-/// Whether the history says what the players were told.
-fn as_told(proof: &Value, told: &Told) -> Vec<String> {
+/// Differences between the proof and the outcomes that players received.
+fn outcome_differences(proof: &Value, responses: &Responses) -> Vec<String> {
     let mut wrong = Vec::new();
     for play in proof["plays"].as_array().into_iter().flatten() {
         let seat = play["seat"].as_u64().unwrap_or(0);
         let prize = play["prize"].as_str().map(str::to_owned);
-        match told.outcomes.get(&seat) {
+        match responses.outcomes.get(&seat) {
             Some(said) if *said == prize => {}
-            Some(said) => wrong.push(format!("seat {seat} was told {said:?}, but the proof says {prize:?}")),
-            None => wrong.push(format!("nobody was told of seat {seat}")),
+            Some(said) => wrong.push(format!("seat {seat}: response {said:?}, but proof {prize:?}")),
+            None => wrong.push(format!("no player received the outcome of seat {seat}")),
         }
         if wrong.len() >= 10 {
-            wrong.push("and so on".into());
+            wrong.push("further differences are omitted".into());
             break;
         }
     }
     wrong
 }
 
-fn prizes_of(draw: &Value, verified: &Verified) -> Vec<PrizeFinding> {
+fn prizes_of(draw: &Value, verified: &Verified) -> Vec<PrizeResult> {
     let shown = draw["prizes"].as_array().into_iter().flatten();
     shown
         .zip(&verified.counts)
-        .map(|(prize, (won, expected))| PrizeFinding {
+        .map(|(prize, (won, expected))| PrizeResult {
             name: prize["name"].as_str().unwrap_or("").to_owned(),
             stock: prize["stock"].as_u64().unwrap_or(0),
             won: *won,
@@ -201,27 +203,28 @@ fn prizes_of(draw: &Value, verified: &Verified) -> Vec<PrizeFinding> {
         .collect()
 }
 
-/// How far what was won is from what was to be expected, given what was left at each play.
+/// Chi-squared of the wins against their expectation, given the prizes left at each play; and its critical value.
 fn chi_squared(verified: &Verified) -> (f64, f64) {
     #[expect(clippy::cast_precision_loss, reason = "counts of plays, far below 2^52")]
     let cells = verified.counts.iter().map(|(won, expected)| (*won as f64, *expected));
-    // Rare prizes together with losing: a few of them say nothing by themselves, and one that runs out after five says
-    // less.
-    let (rare, mut cells): (Vec<_>, Vec<_>) =
-        cells.filter(|(_, expected)| *expected > 0.0).partition(|(won, expected)| won.min(*expected) < RARE);
+    // Rare prizes are merged with the cell for no win: chi-squared is unreliable for small counts and for prizes that
+    // run out early.
+    let (rare, mut cells): (Vec<_>, Vec<_>) = cells
+        .filter(|(_, expected)| *expected > 0.0)
+        .partition(|(won, expected)| won.min(*expected) < MIN_CELL_COUNT);
     if let Some(losing) = cells.last_mut() {
         *losing = rare.iter().fold(*losing, |sum, cell| (sum.0 + cell.0, sum.1 + cell.1));
     }
     let terms: Vec<f64> = cells.iter().map(|(won, expected)| (won - expected).powi(2) / expected).collect();
     let freedom = f64::from(u32::try_from(terms.len()).unwrap_or(u32::MAX).saturating_sub(1).max(1));
-    // Wilson and Hilferty: the cube root of chi-squared is nearly normal.
+    // Wilson-Hilferty approximation: the cube root of chi-squared is nearly normal.
     let spread = 2.0 / (9.0 * freedom);
-    let bound = freedom * (1.0 - spread + RARELY * spread.sqrt()).powi(3);
+    let bound = freedom * (1.0 - spread + NORMAL_QUANTILE * spread.sqrt()).powi(3);
     let found: f64 = terms.iter().fold(0.0, |sum, term| sum + term);
     ((found * 1000.0).round() / 1000.0, (bound * 1000.0).round() / 1000.0)
 }
 
-/// Changes the last byte of one play's hash, then the player's seed of another, and expects to be told which.
+/// Changes the hash of one play, then the player's seed of another; each time, verification must name that play.
 fn tampering_is_named(proof: &Value) -> bool {
     let plays = proof["plays"].as_array().map_or(0, Vec::len);
     let named = |at: usize, tamper: &dyn Fn(&mut Value)| {

@@ -1,10 +1,10 @@
-//! `tidegate rehearse`: a sale or a draw with virtual buyers against a real server, and a verdict on the promises.
+//! `tidegate rehearse`: runs a sale or a draw with virtual buyers against a real server and checks the guarantees.
 //!
-//! The verdict rests on two independent accounts: what the server's audit finds, and what every buyer was told.
+//! The verdict compares two independent sources: the server's ledger and audit, and the responses that buyers received.
 
-/// Prints a line. Whoever read it may have gone, as `head` does: that ends nothing.
+/// Prints a line to stdout. Unlike `println!` it does not panic if the pipe is closed, as by `head`.
 #[macro_export]
-macro_rules! say {
+macro_rules! print_line {
     ($($text:tt)*) => {{
         use std::io::Write;
         let _ = writeln!(std::io::stdout(), $($text)*);
@@ -13,7 +13,6 @@ macro_rules! say {
 
 mod bots;
 pub mod client;
-mod crowd;
 mod draw;
 mod load;
 mod report;
@@ -22,6 +21,7 @@ mod setup;
 mod timeline;
 mod verdict;
 pub mod verify;
+mod waiting_room;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -37,56 +37,55 @@ use crate::client::Client;
 
 #[derive(Clone, Debug, Args)]
 pub struct RehearseArgs {
-    /// A running server, or the nodes of a cluster with commas; without it one is started in a temporary directory.
+    /// URL of a running server, or of a cluster's nodes separated by commas [default: start a temporary server].
     #[arg(long, value_name = "URL", env = "TIDEGATE_URL")]
     url: Option<String>,
-    /// The admin key of the server at --url.
+    /// Admin key of the server at --url.
     #[arg(long, value_name = "KEY", env = "TIDEGATE_ADMIN_KEY", hide_env_values = true)]
     admin_key: Option<String>,
     /// Units for sale, or seats of a draw [default: 1000, or 100000 with --draw].
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
     stock: Option<u32>,
-    /// How many people want one [default: 20000, or 25000 with --draw].
+    /// Number of buyers [default: 20000, or 25000 with --draw].
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     buyers: Option<u32>,
-    /// Connections they share.
+    /// Number of connections that the buyers share.
     #[arg(long, default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     connections: u32,
-    /// Units one buyer may have [default: 1], or plays one player may make [default: 4].
+    /// Units per buyer [default: 1], or plays per player with --draw [default: 4].
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1000))]
     per_user_limit: Option<u32>,
-    /// Units in one order.
+    /// Units per order.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100))]
     quantity: u32,
-    /// How often every buyer tries [default: 1, or three more than --per-user-limit where that is given].
+    /// Attempts per buyer [default: 1; three more than allowed with --per-user-limit, one more with --draw].
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=100))]
     tries: Option<u32>,
-    /// Arrivals per second, whether or not earlier ones were answered (an open loop). Without it every connection
-    /// tries again as soon as it is answered (a closed loop).
+    /// Arrivals per second, independent of responses (open loop). Without it, each connection makes the next attempt as
+    /// soon as the previous one is answered (closed loop).
     #[arg(long, value_name = "PER_SECOND", value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
     rate: Option<u32>,
-    /// The share of visitors who are scripts that skip and replay steps and hammer, such as 0.9. The sale is then
-    /// protected by a proof of work and passes.
+    /// Share of visitors that are bots, such as 0.9: they skip steps, replay passes and send bursts. The sale is then
+    /// protected by proof of work and passes.
     #[arg(long, value_name = "SHARE", value_parser = share, conflicts_with = "waiting_room")]
     bots: Option<f64>,
-    /// Everybody comes before the start and waits to be let in.
+    /// Use a waiting room, which all buyers join before the start.
     #[arg(long)]
     waiting_room: bool,
-    /// A draw instead of a sale: `--draw=single`, `--draw=whole` (if not said) or `--draw=deck`.
+    /// Rehearse a draw instead of a sale, with this strategy; `--draw` alone means `--draw=whole`.
     #[arg(long, value_name = "STRATEGY", num_args = 0..=1, require_equals = true, default_missing_value = "whole",
           value_parser = ["single", "whole", "deck"], conflicts_with_all = ["bots", "waiting_room", "quantity"])]
     draw: Option<String>,
-    /// Over how many shards a cluster splits the stock.
+    /// Number of shards of the stock in a cluster.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64))]
     shards: u32,
-    /// How long a buyer goes on asking, with the same key, while there is no clear answer. 0: takes the first answer.
+    /// How long a buyer retries, with the same idempotency key, until the outcome is definite. 0: no retries.
     #[arg(long, value_name = "SECONDS", default_value_t = 3, value_parser = clap::value_parser!(u32).range(0..=600))]
     patience: u32,
-    /// Print one line of JSON.
+    /// Print the result as one line of JSON.
     #[arg(long)]
     json: bool,
-    /// Also write the report as a page of its own: verdict, figures, refusals, and how attempts, latencies and orders
-    /// went.
+    /// Also write a self-contained HTML report: verdict, figures, refusals, and charts of attempts, latency and orders.
     #[arg(long, value_name = "FILE.html")]
     report: Option<PathBuf>,
 }
@@ -96,7 +95,7 @@ fn share(text: &str) -> Result<f64, String> {
     if (0.0..=0.99).contains(&share) { Ok(share) } else { Err("must be between 0 and 0.99".into()) }
 }
 
-/// Until a sale with a waiting room starts: everybody has to have joined by then.
+/// Time until a sale with a waiting room starts; all buyers must have joined by then.
 const STARTS_IN: Duration = Duration::from_secs(8);
 
 impl RehearseArgs {
@@ -105,7 +104,7 @@ impl RehearseArgs {
         self.bots.map_or(0, |share| (share * 100.0).round() as usize)
     }
 
-    /// Visitors who are not scripts.
+    /// Number of visitors that are not bots.
     fn honest(&self) -> u32 {
         let bots = self.bots_percent();
         let count = (0..self.buyers() as usize).filter(|buyer| buyer % 100 >= bots).count();
@@ -138,13 +137,13 @@ impl RehearseArgs {
     }
 }
 
-/// Rehearses; whether everything held.
+/// Runs the rehearsal; returns whether it passed.
 pub async fn run(args: RehearseArgs) -> anyhow::Result<bool> {
     if let Some(path) = &args.report {
-        report::begin(path)?;
+        report::check_writable(path)?;
     }
     let (server, url, admin_key) = if let Some(url) = &args.url {
-        let key = args.admin_key.clone().context("the server at --url needs its --admin-key")?;
+        let key = args.admin_key.clone().context("--url requires --admin-key")?;
         (None, url.clone(), key)
     } else {
         let key = admin_key()?;
@@ -169,18 +168,20 @@ pub async fn run(args: RehearseArgs) -> anyhow::Result<bool> {
         timeline: args.report.is_some().then(Arc::default),
     };
     let timeline = plan.timeline.clone();
-    let (told, fairness) = if args.waiting_room {
-        let (told, fairness) = crowd::fire(plan, args.starts_in()).await?;
-        (told, Some(fairness))
+    let (responses, fairness) = if args.waiting_room {
+        let (responses, fairness) = waiting_room::run_buyers(plan, args.starts_in()).await?;
+        (responses, Some(fairness))
     } else {
-        (load::fire(plan).await?, None)
+        (load::run_buyers(plan).await?, None)
     };
-    let books = rehearsal.settle(&mut operator, Duration::from_secs(60)).await?;
-    let findings = match &rehearsal.draw {
-        Some(drawn) => Some(draw::conclude(&mut operator, &drawn.id, &drawn.commitment, &told).await?),
+    let records = rehearsal.settle(&mut operator, Duration::from_secs(60)).await?;
+    let draw_result = match &rehearsal.draw {
+        Some(published) => Some(
+            draw::close_and_check(&mut operator, &published.id, &published.commitment, &responses).await?,
+        ),
         None => None,
     };
-    let mut report = verdict::judge(&args, &told, &books, fairness, findings);
+    let mut report = verdict::judge(&args, &responses, &records, fairness, draw_result);
     if let Some(server) = server {
         report.server_stopped_cleanly(server.stop().await?);
     }
@@ -188,18 +189,18 @@ pub async fn run(args: RehearseArgs) -> anyhow::Result<bool> {
         report::write(path, &report, &timeline.lock())?;
     }
     if args.json {
-        say!("{}", serde_json::to_string(&report)?);
+        print_line!("{}", serde_json::to_string(&report)?);
     } else {
         report.print();
     }
     Ok(report.passed())
 }
 
-/// A key for a server of our own.
+/// A random admin key for the server that this rehearsal starts.
 fn admin_key() -> anyhow::Result<String> {
     let mut bytes = [0; 32];
     #[expect(clippy::disallowed_methods, reason = "a key for a server of our own")]
     getrandom::fill(&mut bytes)
-        .map_err(|error| anyhow::anyhow!("the system gives no random numbers: {error}"))?;
+        .map_err(|error| anyhow::anyhow!("the operating system returned no random numbers: {error}"))?;
     Ok(bytes.iter().fold("ta_".to_owned(), |key, byte| key + &format!("{byte:02x}")))
 }

@@ -1,7 +1,7 @@
-//! The crowd: every buyer tries as often as planned, over shared connections, and remembers what they were told.
+//! The load: every buyer makes the planned number of attempts over shared connections, and all responses are collected.
 //!
-//! Closed loop: a connection tries again as soon as it is answered. Open loop: arrivals keep their own pace, and an
-//! answer's latency counts from the planned arrival, so that waiting for a slow server is not hidden.
+//! Closed loop: a connection makes the next attempt as soon as the previous one is answered. Open loop: arrivals have a
+//! fixed rate, and latency counts from the planned arrival, so that waiting for a slow server is not hidden.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use parking_lot::Mutex;
 use serde_json::Value;
 use tokio::time::Instant;
 
-use super::bots::{earn_pass, is_bot, misbehave};
+use super::bots::{earn_pass, is_bot, run_bot};
 use super::timeline::Timeline;
 use crate::client::{Answer, Client};
 
@@ -30,37 +30,38 @@ pub(super) struct Plan {
     pub(super) quantity: u32,
     pub(super) connections: u32,
     pub(super) rate: Option<u32>,
-    /// Of a hundred visitors so many are scripts.
+    /// Percentage of visitors that are bots.
     pub(super) bots_percent: usize,
-    /// Passes that buyers have got, for scripts to steal.
+    /// Passes issued to honest buyers, for bots to steal.
     pub(super) used_passes: Arc<Mutex<Vec<String>>>,
-    /// How long a buyer goes on asking, with the same key, while there is no clear answer.
+    /// How long a buyer retries, with the same idempotency key, until the outcome is definite.
     pub(super) patience: Duration,
-    /// How it went over time, where somebody wants to see it.
+    /// Collected only for the HTML report.
     pub(super) timeline: Option<Arc<Mutex<Timeline>>>,
 }
 
 impl Plan {
-    /// Puts an attempt that was answered now on the timeline.
+    /// Adds an attempt that was just answered to the timeline.
     pub(super) fn mark(&self, started: Instant, accepted: bool, took: Duration) {
         if let Some(timeline) = &self.timeline {
-            timeline.lock().note(started.elapsed(), accepted, took);
+            timeline.lock().count(started.elapsed(), accepted, took);
         }
     }
 }
 
-/// What the buyers were told.
+/// The responses that buyers and bots received.
 #[derive(Debug)]
-pub(super) struct Told {
+pub(super) struct Responses {
     pub(super) attempts: u64,
     /// Order id to the index of its buyer.
     pub(super) accepted: HashMap<String, usize>,
-    /// What each seat of a draw was said to have won.
+    /// Seat of a draw to the id of the prize in its player's response; `None` for no win.
     pub(super) outcomes: HashMap<u64, Option<String>>,
     pub(super) rejected: BTreeMap<String, u64>,
     pub(super) errors: u64,
-    /// What scripts were told, and orders they got.
-    pub(super) turned_away: BTreeMap<String, u64>,
+    /// Refusals of bots, by problem code.
+    pub(super) bot_refusals: BTreeMap<String, u64>,
+    /// Orders and passes that bots got.
     pub(super) bots_accepted: u64,
     pub(super) elapsed: Duration,
     /// In microseconds.
@@ -70,7 +71,7 @@ pub(super) struct Told {
 const RETRY_AFTER: Duration = Duration::from_millis(100);
 const LONGEST_US: u64 = 600_000_000;
 
-impl Told {
+impl Responses {
     pub(super) fn new() -> anyhow::Result<Self> {
         Ok(Self {
             attempts: 0,
@@ -78,15 +79,15 @@ impl Told {
             outcomes: HashMap::new(),
             rejected: BTreeMap::new(),
             errors: 0,
-            turned_away: BTreeMap::new(),
+            bot_refusals: BTreeMap::new(),
             bots_accepted: 0,
             elapsed: Duration::ZERO,
             latency: Histogram::new_with_bounds(1, LONGEST_US, 3)?,
         })
     }
 
-    /// What one buyer was told; whether it was accepted.
-    pub(super) fn note(&mut self, buyer: usize, answer: Option<Answer>, took: Duration) -> bool {
+    /// Counts the response to a buyer; returns whether the attempt was accepted.
+    pub(super) fn count(&mut self, buyer: usize, answer: Option<Answer>, took: Duration) -> bool {
         self.attempts += 1;
         let micros = u64::try_from(took.as_micros()).unwrap_or(LONGEST_US);
         self.latency.saturating_record(micros.max(1));
@@ -109,20 +110,20 @@ impl Told {
         false
     }
 
-    /// What one script was told.
-    fn note_bot(&mut self, answer: Option<Answer>) {
+    /// Counts the response to a bot.
+    fn count_bot(&mut self, answer: Option<Answer>) {
         self.attempts += 1;
         match answer {
             Some(answer) if (200..300).contains(&answer.status) => self.bots_accepted += 1,
             Some(answer) if answer.status < 500 || answer.status == 503 => {
-                *self.turned_away.entry(answer.code()).or_default() += 1;
+                *self.bot_refusals.entry(answer.code()).or_default() += 1;
             }
             _ => self.errors += 1,
         }
     }
 
-    /// A buyer who was told without having tried.
-    pub(super) fn turned_down(&mut self, why: &str) {
+    /// Counts a buyer who was refused before placing an order.
+    pub(super) fn count_refusal(&mut self, why: &str) {
         self.attempts += 1;
         *self.rejected.entry(why.to_owned()).or_default() += 1;
     }
@@ -134,8 +135,8 @@ impl Told {
         for (code, count) in other.rejected {
             *self.rejected.entry(code).or_default() += count;
         }
-        for (code, count) in other.turned_away {
-            *self.turned_away.entry(code).or_default() += count;
+        for (code, count) in other.bot_refusals {
+            *self.bot_refusals.entry(code).or_default() += count;
         }
         self.bots_accepted += other.bots_accepted;
         self.errors += other.errors;
@@ -144,28 +145,28 @@ impl Told {
     }
 }
 
-pub(super) async fn fire(plan: Plan) -> anyhow::Result<Told> {
+pub(super) async fn run_buyers(plan: Plan) -> anyhow::Result<Responses> {
     let total = plan.tokens.len() as u64 * u64::from(plan.tries);
     let bar = ProgressBar::new(total).with_style(ProgressStyle::with_template(
         "  rehearsing {bar:40} {pos}/{len} attempts  {per_sec}  {elapsed}",
     )?);
     let (plan, next) = (Arc::new(plan), Arc::new(AtomicU64::new(0)));
     let started = Instant::now();
-    let mut crowd = tokio::task::JoinSet::new();
+    let mut tasks = tokio::task::JoinSet::new();
     for number in 0..plan.connections as usize {
         let client = Client::new(&plan.url, None)?.spread(number);
-        crowd.spawn(connection(plan.clone(), client, next.clone(), total, started, bar.clone()));
+        tasks.spawn(connection(plan.clone(), client, next.clone(), total, started, bar.clone()));
     }
-    let mut told = Told::new()?;
-    while let Some(part) = crowd.join_next().await {
-        told.add(part??)?;
+    let mut responses = Responses::new()?;
+    while let Some(part) = tasks.join_next().await {
+        responses.add(part??)?;
     }
-    told.elapsed = started.elapsed();
+    responses.elapsed = started.elapsed();
     bar.finish_and_clear();
-    Ok(told)
+    Ok(responses)
 }
 
-/// One connection, taking the next attempt whenever it is free.
+/// One connection, which takes the next attempt whenever it is free.
 async fn connection(
     plan: Arc<Plan>,
     mut client: Client,
@@ -173,12 +174,12 @@ async fn connection(
     total: u64,
     started: Instant,
     bar: ProgressBar,
-) -> anyhow::Result<Told> {
-    let mut told = Told::new()?;
+) -> anyhow::Result<Responses> {
+    let mut responses = Responses::new()?;
     loop {
         let number = next.fetch_add(1, Ordering::Relaxed);
         if number >= total {
-            return Ok(told);
+            return Ok(responses);
         }
         let arrival = match plan.rate {
             Some(rate) => {
@@ -188,23 +189,23 @@ async fn connection(
             }
             None => Instant::now(),
         };
-        // A buyer's tries come together, on several connections at once: that is what puts a limit to the test.
+        // A buyer's attempts are consecutive and so run concurrently on several connections, which tests the limit.
         let buyer = usize::try_from(number / u64::from(plan.tries))?;
         if is_bot(&plan, buyer) {
-            for answer in misbehave(&mut client, &plan, buyer).await {
-                told.note_bot(answer);
+            for answer in run_bot(&mut client, &plan, buyer).await {
+                responses.count_bot(answer);
             }
         } else {
             let answer = attempt(&mut client, &plan, buyer, number).await;
             let took = arrival.elapsed();
-            let accepted = told.note(buyer, answer, took);
+            let accepted = responses.count(buyer, answer, took);
             plan.mark(started, accepted, took);
         }
         bar.inc(1);
     }
 }
 
-/// One try of one buyer, until there is a clear answer.
+/// One attempt of one buyer, retried until the outcome is definite or the time is up.
 async fn attempt(client: &mut Client, plan: &Plan, buyer: usize, number: u64) -> Option<Answer> {
     let path = format!("/v1{}/{}", plan.path, if plan.draw { "plays" } else { "orders" });
     let key = format!("rehearsal-{number}");
@@ -229,7 +230,7 @@ async fn attempt(client: &mut Client, plan: &Plan, buyer: usize, number: u64) ->
             }
             sent => sent,
         };
-        // Something of theirs does not work right now, or what was queued was lost: the buyer may try again at once.
+        // No response, a server error, a request still in flight, or a lost claim: the buyer may retry.
         let unclear = answer.as_ref().is_none_or(|answer| {
             answer.status >= 500 || ["idempotency_in_flight", "claim_lost"].contains(&answer.code().as_str())
         });
@@ -240,7 +241,7 @@ async fn attempt(client: &mut Client, plan: &Plan, buyer: usize, number: u64) ->
     }
 }
 
-/// What became of an order that was queued; `None` if it came to nothing, or nobody can say.
+/// Polls a queued order or play. `None` if it was rejected; the queued response if there is no outcome in time.
 async fn outcome(
     client: &mut Client,
     plan: &Plan,

@@ -1,4 +1,4 @@
-//! The report of a rehearsal as one page: no scripts, nothing to load, readable on any screen.
+//! The report of a rehearsal as a self-contained HTML page without scripts, readable on any screen.
 
 use std::path::Path;
 
@@ -13,35 +13,35 @@ use super::verdict::Report;
 #[template(path = "report.html")]
 struct Page<'a> {
     report: &'a Report,
-    /// What must be zero, and is or is not.
+    /// Figures that must be zero.
     promises: Vec<(&'static str, u64)>,
     figures: Vec<(&'static str, String)>,
-    /// Every violation, and what went wrong besides.
+    /// Violations found by the audit and by this program.
     violations: &'a [String],
     /// `Orders` or `Plays`.
     noun: &'static str,
     rates: String,
     latency: String,
-    told: String,
+    accepted_total: String,
 }
 
-/// Begins the page's file: whoever cannot have one is told before the rehearsal, not after it. A report that is there
-/// stays until the new one is.
-pub(super) fn begin(path: &Path) -> anyhow::Result<()> {
+/// Opens the report's file for writing, so that an unwritable path fails before the rehearsal instead of after it. An
+/// existing report is kept until the new one is written.
+pub(super) fn check_writable(path: &Path) -> anyhow::Result<()> {
     let opened = std::fs::OpenOptions::new().append(true).create(true).open(path);
     opened.map(|_| ()).with_context(|| unwritable(path))
 }
 
 pub(super) fn write(path: &Path, report: &Report, timeline: &Timeline) -> anyhow::Result<()> {
-    put(path, &render(report, timeline)?)
+    write_file(path, &render(report, timeline)?)
 }
 
-fn put(path: &Path, page: &str) -> anyhow::Result<()> {
+fn write_file(path: &Path, page: &str) -> anyhow::Result<()> {
     std::fs::write(path, page).with_context(|| unwritable(path))
 }
 
 fn unwritable(path: &Path) -> String {
-    format!("the report cannot be written to {}", path.display())
+    format!("failed to write the report to {}", path.display())
 }
 
 fn render(report: &Report, timeline: &Timeline) -> anyhow::Result<String> {
@@ -71,15 +71,15 @@ fn render(report: &Report, timeline: &Timeline) -> anyhow::Result<String> {
             Curve { name: "99 % within", points: &most },
             &labels("Within how many milliseconds attempts were answered", "milliseconds"),
         ),
-        told: tidegate_charts::sell_through(
-            &timeline.told(),
+        accepted_total: tidegate_charts::sell_through(
+            &timeline.accepted_total(),
             &labels("How many buyers were told of theirs, over time", "told"),
         ),
     };
     Ok(page.render()?)
 }
 
-/// What is neither good nor bad.
+/// Figures for information, without a required value.
 fn figures(report: &Report) -> Vec<(&'static str, String)> {
     vec![
         ("units", report.stock.to_string()),
@@ -103,10 +103,10 @@ mod tests {
     fn an_earlier_report_stays_until_there_is_a_new_one() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("report.html");
-        begin(&path).unwrap();
+        check_writable(&path).unwrap();
         std::fs::write(&path, "an earlier report").unwrap();
-        begin(&path).unwrap();
+        check_writable(&path).unwrap();
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "an earlier report");
-        assert!(begin(directory.path()).is_err());
+        assert!(check_writable(directory.path()).is_err());
     }
 }

@@ -1,4 +1,4 @@
-//! A server of our own: a child process on a free port, in a temporary directory or a given one.
+//! Runs a server as a child process on a free port, in a temporary or given data directory.
 
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
@@ -14,17 +14,17 @@ pub struct Server {
     child: Child,
     url: String,
     admin_key: Option<String>,
-    /// Removed with the server.
+    /// The temporary data directory, deleted with the server.
     directory: Option<tempfile::TempDir>,
 }
 
 const START_WITHIN: Duration = Duration::from_secs(60);
 const STOP_WITHIN: Duration = Duration::from_secs(30);
-/// Lines of a log that a failed start shows.
+/// Lines of the log that a failed start shows.
 const LOG_LINES: usize = 50;
 
 /// Copies the server's log to our own standard error until the server ends; returns its last lines.
-async fn pass_on(log: ChildStderr) -> String {
+async fn forward_log(log: ChildStderr) -> String {
     let (mut lines, mut last) = (BufReader::new(log).lines(), VecDeque::with_capacity(LOG_LINES));
     while let Ok(Some(line)) = lines.next_line().await {
         eprintln!("{line}");
@@ -37,16 +37,16 @@ async fn pass_on(log: ChildStderr) -> String {
 }
 
 impl Server {
-    /// Starts this very program in a temporary directory.
+    /// Starts this executable in a temporary directory.
     pub async fn start(admin_key: &str, settings: &[(&str, &str)]) -> anyhow::Result<Self> {
-        let directory = tempfile::tempdir().context("no temporary directory could be made")?;
-        let program = std::env::current_exe().context("this program cannot find itself")?;
+        let directory = tempfile::tempdir().context("failed to create a temporary directory")?;
+        let program = std::env::current_exe().context("failed to determine the path of this executable")?;
         let mut server = Self::start_in(&program, directory.path(), admin_key, settings).await?;
         server.directory = Some(directory);
         Ok(server)
     }
 
-    /// Starts `program` on a data directory that stays.
+    /// Starts `program` in the given data directory, which is kept.
     pub async fn start_in(
         program: &Path,
         data_dir: &Path,
@@ -56,7 +56,7 @@ impl Server {
         Self::start_with(program, data_dir, admin_key, settings, "--no-demo").await
     }
 
-    /// The same, with or without demo data: `--demo` or `--no-demo`. A setting may name the port, too.
+    /// The same, with the flag `--demo` or `--no-demo`. `settings` may override the port.
     pub async fn start_with(
         program: &Path,
         data_dir: &Path,
@@ -82,8 +82,8 @@ impl Server {
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .kill_on_drop(true);
-        let mut child = command.spawn().with_context(|| format!("cannot start {}", program.display()))?;
-        let log = tokio::spawn(pass_on(child.stderr.take().context("the server has no stderr")?));
+        let mut child = command.spawn().with_context(|| format!("failed to start {}", program.display()))?;
+        let log = tokio::spawn(forward_log(child.stderr.take().context("the server has no stderr")?));
         let stdout = child.stdout.take().context("the server has no stdout")?;
         let mut line = String::new();
         let mut reader = BufReader::new(stdout);
@@ -93,7 +93,7 @@ impl Server {
             child.kill().await?;
             bail!("the server ended before it was ready; its log:\n{}", log.await?);
         };
-        let url = said["url"].as_str().context("the server did not say where it listens")?.to_owned();
+        let url = said["url"].as_str().context("the server did not announce its URL")?.to_owned();
         let admin_key = said["admin_key"].as_str().map(str::to_owned);
         Ok(Self { child, url, admin_key, directory: None })
     }
@@ -102,7 +102,7 @@ impl Server {
         &self.url
     }
 
-    /// The key the server made for itself, if it did.
+    /// The admin key that the server generated, if it did.
     pub fn new_admin_key(&self) -> Option<&str> {
         self.admin_key.as_deref()
     }
@@ -111,9 +111,9 @@ impl Server {
         self.child.id()
     }
 
-    /// What the process needs now and needed at most, in KiB.
+    /// Current and peak resident memory in KiB.
     pub fn memory_kib(&self) -> anyhow::Result<(u64, u64)> {
-        let pid = self.pid().context("the server has ended")?;
+        let pid = self.pid().context("the server has exited")?;
         let status = std::fs::read_to_string(PathBuf::from(format!("/proc/{pid}/status")))?;
         let of = |name: &str| {
             let line = status.lines().find(|line| line.starts_with(name))?;
@@ -122,15 +122,15 @@ impl Server {
         Ok((of("VmRSS:").context("no VmRSS")?, of("VmHWM:").context("no VmHWM")?))
     }
 
-    /// Ends it as a crash would.
+    /// Kills the server, as a crash would.
     pub async fn kill(mut self) -> anyhow::Result<()> {
         Ok(self.child.kill().await?)
     }
 
-    /// Asks it to stop; says whether it did so cleanly.
+    /// Sends SIGTERM; returns whether the server exited cleanly.
     pub async fn stop(mut self) -> anyhow::Result<bool> {
         let Some(pid) = self.pid().and_then(|pid| rustix::process::Pid::from_raw(pid.cast_signed())) else {
-            bail!("the server has ended by itself");
+            bail!("the server has already exited");
         };
         rustix::process::kill_process(pid, rustix::process::Signal::TERM)?;
         let status = tokio::time::timeout(STOP_WITHIN, self.child.wait())

@@ -1,14 +1,13 @@
-//! How a rehearsal went over time: attempts, what was accepted, and latencies, in at most 600 spans.
+//! Time series of a rehearsal: attempts, accepted attempts and latencies, in at most 600 spans.
 //!
-//! It begins with a tenth of a second each; when they do not suffice, neighbours become one and the spans twice as
-//! long.
+//! A span is 100 ms at first; when 600 spans do not suffice, neighbours are merged and the length of a span doubles.
 
 use std::time::Duration;
 
 use tidegate_charts::Point;
 use tidegate_core::latency::{Counts, STEPS, quantile, step_of};
 
-const MOST: usize = 600;
+const MAX_SPANS: usize = 600;
 const FIRST_SPAN: Duration = Duration::from_millis(100);
 
 #[derive(Debug)]
@@ -47,14 +46,14 @@ impl Default for Timeline {
 }
 
 impl Timeline {
-    /// An attempt that was answered `at` so long after the start.
-    pub(super) fn note(&mut self, at: Duration, accepted: bool, took: Duration) {
+    /// Counts an attempt that was answered at the time `at` since the start.
+    pub(super) fn count(&mut self, at: Duration, accepted: bool, took: Duration) {
         let number = loop {
             let number = usize::try_from(at.as_millis() / self.span.as_millis()).unwrap_or(usize::MAX);
-            if number < MOST {
+            if number < MAX_SPANS {
                 break number;
             }
-            self.halve();
+            self.merge_pairs();
         };
         if self.spans.len() <= number {
             self.spans.resize_with(number + 1, Span::default);
@@ -65,7 +64,7 @@ impl Timeline {
         span.latencies[step_of(took)] += 1;
     }
 
-    fn halve(&mut self) {
+    fn merge_pairs(&mut self) {
         let joined = self.spans.chunks(2).map(|pair| {
             let mut joined = Span::default();
             for span in pair {
@@ -77,7 +76,7 @@ impl Timeline {
         self.span *= 2;
     }
 
-    /// A value of every span, at its middle; nothing where there is none.
+    /// One point per span, at its middle; spans without a value are omitted.
     fn points(&self, value: impl Fn(&Span) -> Option<f64>) -> Vec<Point> {
         let seconds = self.span.as_secs_f64();
         let middles = (0_u32..).map(|number| (f64::from(number) + 0.5) * seconds);
@@ -96,19 +95,19 @@ impl Timeline {
         self.points(|span| Some(self.per_second(span.accepted)))
     }
 
-    /// In milliseconds.
+    /// Latency quantile per span in milliseconds.
     pub(super) fn latency(&self, per_mille: u64) -> Vec<Point> {
         self.points(|span| Some(quantile(&span.latencies, per_mille)?.as_secs_f64() * 1000.0))
     }
 
-    /// Orders, or plays, that buyers had been told of by then.
-    pub(super) fn told(&self) -> Vec<Point> {
+    /// Cumulative number of accepted orders or plays.
+    pub(super) fn accepted_total(&self) -> Vec<Point> {
         let seconds = self.span.as_secs_f64();
-        let mut told = 0;
+        let mut total = 0;
         let ends = (1_u32..).map(|number| f64::from(number) * seconds);
         let after = self.spans.iter().zip(ends).map(|(span, at)| {
-            told += span.accepted;
-            (at, number(told))
+            total += span.accepted;
+            (at, number(total))
         });
         std::iter::once((0.0, 0.0)).chain(after).collect()
     }
@@ -128,20 +127,20 @@ mod tests {
     fn a_long_rehearsal_fits_and_no_attempt_is_lost() {
         let mut timeline = Timeline::default();
         for second in 0..1000 {
-            timeline.note(Duration::from_secs(second), second % 2 == 0, Duration::from_millis(3));
+            timeline.count(Duration::from_secs(second), second % 2 == 0, Duration::from_millis(3));
         }
-        assert!(timeline.spans.len() <= MOST);
+        assert!(timeline.spans.len() <= MAX_SPANS);
         assert_eq!(timeline.span, Duration::from_millis(3200));
         assert_eq!(timeline.spans.iter().map(|span| span.attempts).sum::<u64>(), 1000);
-        let (_, told) = *timeline.told().last().unwrap();
-        assert!((told - 500.0).abs() < f64::EPSILON, "{told}");
+        let (_, total) = *timeline.accepted_total().last().unwrap();
+        assert!((total - 500.0).abs() < f64::EPSILON, "{total}");
         assert!(timeline.latency(990).iter().all(|(_, millis)| (3.0..4.0).contains(millis)));
     }
 
     #[test]
     fn rates_are_per_second_whatever_the_span() {
         let mut timeline = Timeline::default();
-        (0..10).for_each(|_| timeline.note(Duration::from_millis(50), true, Duration::from_millis(1)));
+        (0..10).for_each(|_| timeline.count(Duration::from_millis(50), true, Duration::from_millis(1)));
         assert_eq!(timeline.attempts_per_s(), [(0.05, 100.0)]);
         assert_eq!(timeline.accepted_per_s(), [(0.05, 100.0)]);
     }

@@ -1,4 +1,4 @@
-//! A draw's proof as its JSON, checked against itself: the commitment from seed and table, every play from the seed.
+//! Verifies a draw's JSON proof: the commitment must follow from seed and prize table, every play from the seed.
 
 use anyhow::{Context, bail};
 use serde::Deserialize;
@@ -8,17 +8,17 @@ use tidegate_core::limits::{MAX_PRIZES, MAX_STOCK};
 use tidegate_core::proof::Replay;
 use tidegate_core::{Draw, Prize, PrizeNumber};
 
-/// What was found.
+/// The result of a verification.
 #[derive(Clone, Debug)]
 pub struct Verified {
     pub draw_id: String,
     pub plays: u64,
     pub wins: u64,
-    /// What does not hold; empty when all does. A wrong play ends the replay, since those after it depend on it.
+    /// Violations; empty if the proof is valid. The replay stops at the first wrong play, on which later ones depend.
     pub wrong: Vec<String>,
-    /// How often each prize was won and was to be expected; no win last.
+    /// Actual and expected number of wins per prize; the last entry is for no win.
     pub counts: Vec<(u64, f64)>,
-    /// How often each prize may be won at most, and what is left of it.
+    /// Units left of each prize.
     pub left: Vec<u32>,
 }
 
@@ -56,8 +56,8 @@ struct PlayEntry {
     hash: String,
 }
 
-/// Checks a proof; `noted` is a commitment somebody wrote down before the draw. `Err` where it is no proof at all.
-pub fn proof(text: &str, noted: Option<&str>) -> anyhow::Result<Verified> {
+/// Verifies a proof; `expected_commitment` is the one noted before the draw, if any. `Err` if the text is not a proof.
+pub fn proof(text: &str, expected_commitment: Option<&str>) -> anyhow::Result<Verified> {
     let file: ProofFile = serde_json::from_str(text)?;
     let draw = read_draw(&file)?;
     let commitment = dealer::commitment(&draw.seed, &dealer::table(&file.draw_id, &draw, file.seats));
@@ -65,7 +65,7 @@ pub fn proof(text: &str, noted: Option<&str>) -> anyhow::Result<Verified> {
     if parse_hash(&file.commitment) != Some(commitment) {
         wrong.push("the commitment does not follow from the seed and the table".to_owned());
     }
-    if noted.is_some_and(|noted| !noted.trim().eq_ignore_ascii_case(&file.commitment)) {
+    if expected_commitment.is_some_and(|expected| !expected.trim().eq_ignore_ascii_case(&file.commitment)) {
         wrong.push("the commitment is not the one that was noted".to_owned());
     }
     let mut replay = Replay::new(&draw, file.seats);
@@ -99,9 +99,9 @@ fn check(replay: &mut Replay, won: &mut [u64], play: &PlayEntry) -> Result<(), S
             Some((text, Ok(number))) if usize::from(number) < won.len() && number.to_string() == text => {
                 Some(number)
             }
-            Some(_) => return Err(named("its prize is none of the draw's")),
+            Some(_) => return Err(named("its prize is not one of the draw's")),
         };
-    let hash = parse_hash(&play.hash).ok_or_else(|| named("its hash is no hash"))?;
+    let hash = parse_hash(&play.hash).ok_or_else(|| named("its hash is malformed"))?;
     let dealt = Dealt { number: play.number, seat: play.seat, prize, client_seed: &play.client_seed };
     replay.play(dealt, &hash).map_err(|wrong| wrong.to_string())?;
     let at = prize.map_or(won.len() - 1, |number| usize::from(number) - 1);
@@ -111,18 +111,18 @@ fn check(replay: &mut Replay, won: &mut [u64], play: &PlayEntry) -> Result<(), S
 
 fn read_draw(file: &ProofFile) -> anyhow::Result<Draw> {
     if file.scheme != "tidegate draw 1" {
-        bail!("its scheme is {:?}, and this program knows \"tidegate draw 1\"", file.scheme);
+        bail!("its scheme is {:?}, but this program supports only \"tidegate draw 1\"", file.scheme);
     }
     let seed = file.seed.as_deref().context("it has no seed: the draw is not closed yet")?;
     let seed = parse_hash(seed).context("its seed is not 64 hexadecimal digits")?;
-    let strategy = Strategy::parse(&file.strategy).context("its strategy is not known")?;
+    let strategy = Strategy::parse(&file.strategy).context("its strategy is unknown")?;
     if !(1..=MAX_STOCK).contains(&file.seats) || file.prizes.len() > MAX_PRIZES {
-        bail!("it has more seats or prizes than any draw");
+        bail!("its number of seats or prizes is out of range");
     }
-    // A line feed would let one text be read as two tables.
+    // A line feed in a name would make the table that the commitment hashes ambiguous.
     let mut texts = file.prizes.iter().map(|prize| &prize.name).chain([&file.draw_id]);
     if texts.any(|text| text.chars().any(char::is_control)) {
-        bail!("a name in it has control characters");
+        bail!("a name contains control characters");
     }
     let prizes = file.prizes.iter().zip(1..).map(|(prize, number)| read_prize(prize, number));
     let prizes = prizes.collect::<anyhow::Result<Vec<_>>>()?;
@@ -140,7 +140,7 @@ fn read_prize(prize: &PrizeEntry, number: u32) -> anyhow::Result<Prize> {
     }
     Ok(Prize {
         name: prize.name.clone(),
-        kind: PrizeKind::parse(&prize.kind).with_context(|| format!("prize {number} is of no known kind"))?,
+        kind: PrizeKind::parse(&prize.kind).with_context(|| format!("prize {number} has an unknown kind"))?,
         odds: prize.odds,
         stock: prize.stock,
         grant: Grant::Instant,
@@ -148,7 +148,7 @@ fn read_prize(prize: &PrizeEntry, number: u32) -> anyhow::Result<Prize> {
     })
 }
 
-/// 64 hexadecimal digits, in small letters: there is one way to write a hash.
+/// Parses 64 lower-case hexadecimal digits; a hash has only one valid notation.
 fn parse_hash(text: &str) -> Option<Hash> {
     if text.len() != 64 || !text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f')) {
         return None;

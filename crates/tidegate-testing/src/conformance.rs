@@ -1,7 +1,6 @@
-//! The conformance suite: what every gate, intake and ledger must do, written once and run by each of them.
+//! Conformance suites: the behaviour that every gate, intake and ledger must have, run unchanged by each backend.
 //!
-//! A backend calls the suite's `all` from its tests with a way to make a fresh one; a failing claim panics
-//! with the sentence it breaks.
+//! A backend's test calls `all` of a suite with a function that creates a fresh backend. A violation panics.
 
 pub mod draws;
 pub mod gate;
@@ -14,7 +13,7 @@ use tidegate_core::{
 };
 use tidegate_ledger::{Actor, SqlLedger};
 
-/// A moment in the middle of every sample's window.
+/// A moment within the window of every sample campaign.
 pub const NOW: Moment = Moment::from_millis(1_800_000_000_000);
 pub const CAMPAIGN: CampaignId = CampaignId::from_raw(77);
 pub const ITEM: ItemId = ItemId::from_raw(7);
@@ -58,13 +57,13 @@ pub fn campaign(stock: u32, per_user_limit: u32) -> Campaign {
     }
 }
 
-/// Puts a live sale of `stock` units, one each, into a ledger.
+/// Creates a live sale of `stock` units in a ledger; the limit is one unit per user.
 pub async fn open_sale(ledger: &SqlLedger, stock: u32) {
     for made in [
         ledger.items.create(item(), Actor::Operator(None), None).await,
         ledger.campaigns.create(campaign(stock, 1), vec![], Actor::Operator(None), None).await,
     ] {
-        assert!(made.is_ok(), "a sale is made: {made:?}");
+        assert!(made.is_ok(), "the sale is created: {made:?}");
     }
 }
 

@@ -1,6 +1,6 @@
-//! Waiting for a claim to become true: the only polling loop of the tests.
+//! Bounded polling for asynchronous tests, instead of sleeps and hand-written loops.
 //!
-//! A wait is bounded, and one that ends without success panics with the claim and the last value seen.
+//! A wait that times out panics with the claim and the last value seen.
 
 use std::fmt::Debug;
 use std::time::Duration;
@@ -11,7 +11,7 @@ const BOUND: Duration = Duration::from_secs(30);
 const SHORTEST_PAUSE: Duration = Duration::from_millis(2);
 const LONGEST_PAUSE: Duration = Duration::from_millis(100);
 
-/// The result of one look: the awaited value, or what was seen instead.
+/// The result of one poll: the awaited value, or the value seen instead.
 pub trait Look {
     type Awaited;
     type Seen: Debug;
@@ -37,12 +37,12 @@ impl<T, E: Debug> Look for Result<T, E> {
     }
 }
 
-/// Looks again and again, for at most 30 seconds, until `look` gives `true` or `Ok`.
+/// Polls `look` for at most 30 seconds until it returns `true` or `Ok`; panics on timeout.
 pub async fn eventually<L: Look>(claim: &str, look: impl AsyncFnMut() -> L) -> L::Awaited {
     eventually_within(BOUND, claim, look).await
 }
 
-/// The same with another bound.
+/// `eventually` with another bound.
 pub async fn eventually_within<L: Look>(
     bound: Duration,
     claim: &str,
@@ -50,7 +50,7 @@ pub async fn eventually_within<L: Look>(
 ) -> L::Awaited {
     let (deadline, mut pause) = (Instant::now() + bound, SHORTEST_PAUSE);
     let mut last = None;
-    // A look that is ready at once is never cut short: the deadline is also checked between two looks.
+    // `timeout_at` never interrupts a future that is ready at once, so the deadline is checked here, too.
     while Instant::now() < deadline {
         match tokio::time::timeout_at(deadline, look()).await.map(Look::outcome) {
             Ok(Ok(awaited)) => return awaited,
@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn the_awaited_value_is_given_once_it_is_there() {
+    async fn the_awaited_value_is_returned() {
         let mut looks = 0;
         let found = eventually("three looks", async || {
             looks += 1;
@@ -86,7 +86,7 @@ mod tests {
 
     #[tokio::test]
     #[should_panic(expected = "not within 10ms: it answers; last seen: None")]
-    async fn a_look_that_hangs_is_bounded_too() {
+    async fn a_poll_that_hangs_is_bounded_too() {
         eventually_within(Duration::from_millis(10), "it answers", std::future::pending::<bool>).await;
     }
 }

@@ -1,4 +1,4 @@
-//! Reads the text that `GET /metrics` answers.
+//! Reads the response of `GET /metrics`.
 
 /// The value of a metric without labels.
 pub fn value(text: &str, name: &str) -> Option<f64> {
@@ -6,7 +6,7 @@ pub fn value(text: &str, name: &str) -> Option<f64> {
     samples.find(|(sample, _)| *sample == name).and_then(|(_, value)| value.parse().ok())
 }
 
-/// `Ok` once every acknowledged claim is recorded, else the number of the others.
+/// `Ok` once every acknowledged claim is recorded, else the number of unrecorded ones.
 pub fn is_recorded(text: &str) -> Result<(), f64> {
     match value(text, "tidegate_unrecorded_claims").expect("the metric is published") {
         0.0 => Ok(()),

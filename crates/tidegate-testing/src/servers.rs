@@ -1,9 +1,9 @@
-//! Private servers for tests: real ones, on free ports, in temporary directories, gone with the test.
+//! Private servers for tests: real programs on free ports, in temporary directories.
 //!
-//! What always holds: a server that is missing is a failure with the command that installs it; a server does not
-//! outlive the process that started it, however that ends, since a shell beside it waits for the end of its input.
+//! Invariants: a missing program fails the test with the command that installs it; a server does not outlive the test
+//! process, even if that is killed, because a shell waits for the end of its input and then stops the server.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot have its server says where")]
+#![expect(clippy::unwrap_used, reason = "a server that cannot start fails the test")]
 
 pub mod driver;
 pub mod nginx;
@@ -18,12 +18,12 @@ pub use self::nginx::Nginx;
 pub use self::postgres::Postgres;
 pub use self::redis::Redis;
 
-/// A program that runs until this is dropped.
+/// A shell that runs a server and stops it when this is dropped.
 #[derive(Debug)]
 struct Guarded(Child);
 
 impl Guarded {
-    /// Runs `script` with `$@`; it must wait with `read -r _` and then end what it started.
+    /// Runs `script` with `$@`; it must wait with `read -r _` and then stop the processes it started.
     fn start(script: &str, arguments: &[String]) -> Self {
         let mut shell = Command::new("sh");
         shell.args(["-c", script, "sh"]).args(arguments);
@@ -35,12 +35,12 @@ impl Guarded {
 impl Drop for Guarded {
     fn drop(&mut self) {
         drop(self.0.stdin.take());
-        // It ends once its input has.
+        // The shell ends after its input.
         let _ = self.0.wait();
     }
 }
 
-/// A port nobody listens on; low enough that Redis Cluster's bus, ten thousand above, is one, too.
+/// A free port, low enough that the port of Redis Cluster's bus, 10,000 above it, is valid, too.
 pub fn free_port() -> u16 {
     loop {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
@@ -51,11 +51,11 @@ pub fn free_port() -> u16 {
     }
 }
 
-/// Waits, within a bound, until it holds.
+/// Polls for at most 30 seconds until `holds` returns true; for use outside of a runtime.
 pub fn wait_until(what: &str, holds: impl Fn() -> bool) {
     let deadline = Instant::now() + Duration::from_secs(30);
     while !holds() {
-        assert!(Instant::now() < deadline, "{what}, but it took too long");
+        assert!(Instant::now() < deadline, "not within 30 s: {what}");
         std::thread::sleep(Duration::from_millis(20));
     }
 }

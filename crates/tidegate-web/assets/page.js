@@ -97,7 +97,7 @@ export async function call(method, path, body, key) {
   }
 }
 
-// Whether the response leaves open whether the request was carried out.
+// Whether the outcome is still unknown, so that the request must be repeated with the same key.
 export const isOutcomeUnknown = ({ status, code }) =>
   status === 0 || status === 429 || status >= 500 || code === "idempotency_in_flight";
 

@@ -1,6 +1,7 @@
 //! The command line.
 //!
-//! Exit codes: 0 ok, 1 the verdict is no, 2 wrong usage or configuration. Answers on stdout, logs on stderr.
+//! Exit codes: 0 success, 1 a check failed (audit, verify, rehearse), 2 usage, configuration or runtime error. Results
+//! go to stdout, logs to stderr.
 
 mod audit;
 mod config;
@@ -16,8 +17,7 @@ use tokio::runtime::Runtime;
 
 use crate::config::{Config, ConfigError, Sources, load};
 
-/// A flash-sale and prize-draw engine: every unit sold exactly once, to the right people, fast; nothing lost whatever
-/// crashes.
+/// Flash-sale and prize-draw engine: sells every unit exactly once, and no accepted order is lost in a crash.
 #[derive(Debug, Parser)]
 #[command(name = "tidegate", version, args_conflicts_with_subcommands = true)]
 struct Cli {
@@ -29,42 +29,42 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Start the server. This is what happens without a command, too.
+    /// Start the server (the default command).
     Serve(serve::ServeArgs),
-    /// Rehearse a sale or a draw with virtual buyers and judge it: nothing oversold, undersold or lost, limits kept.
+    /// Run a sale or a draw with virtual buyers and check that nothing is oversold, undersold or lost and limits hold.
     Rehearse(tidegate_rehearse::RehearseArgs),
-    /// Check every promise against the ledger: in the data directory, or in the cluster's database with its gate.
+    /// Check the consistency of the ledger and, on a cluster, of the gate.
     Audit(audit::AuditArgs),
-    /// Check a draw's proof offline: what it was bound to, and every play.
+    /// Verify the proof of a closed draw offline: its commitment and every play.
     Verify(verify::VerifyArgs),
-    /// Bring the ledger up to date: in the data directory, or in the cluster's database.
+    /// Migrate the ledger's schema, in the data directory or in the cluster's database.
     Migrate(migrate::MigrateArgs),
-    /// Check or show the configuration.
+    /// Check or show the effective configuration.
     Config(config::ConfigArgs),
 }
 
-/// Where settings come from, for every command that needs them.
+/// Sources of the configuration, for every command that needs one.
 #[derive(Clone, Debug, Default, Args)]
 pub struct SettingsArgs {
-    /// A configuration file.
+    /// Configuration file (TOML).
     #[arg(long, value_name = "FILE", env = "TIDEGATE_CONFIG")]
     config: Option<PathBuf>,
-    /// Where to listen.
+    /// Address and port to listen on.
     #[arg(long, value_name = "ADDRESS")]
     listen: Option<String>,
-    /// Where the embedded parts keep their files.
+    /// Directory of the embedded ledger and journal.
     #[arg(long, value_name = "DIRECTORY")]
     data_dir: Option<String>,
-    /// The cluster's database: postgres://…
+    /// PostgreSQL database of the cluster: postgres://…
     #[arg(long, value_name = "URL")]
     database_url: Option<String>,
-    /// The cluster's Redis or Valkey: redis://…, several with commas.
+    /// Redis or Valkey servers of the cluster: redis://…, separated by commas.
     #[arg(long, value_name = "URL")]
     redis_url: Option<String>,
     /// Fill an empty ledger with demo data.
     #[arg(long, conflicts_with = "no_demo")]
     demo: bool,
-    /// Do not.
+    /// Do not create demo data.
     #[arg(long)]
     no_demo: bool,
 }
@@ -89,23 +89,22 @@ impl SettingsArgs {
     }
 }
 
-/// How a command ended.
+/// The result of a command that ran without an error: whether its checks passed.
 #[derive(Clone, Copy, Debug)]
-pub enum Verdict {
-    Yes,
-    No,
+pub enum Outcome {
+    Passed,
+    Failed,
 }
 
-impl From<bool> for Verdict {
-    fn from(yes: bool) -> Self {
-        if yes { Self::Yes } else { Self::No }
+impl From<bool> for Outcome {
+    fn from(passed: bool) -> Self {
+        if passed { Self::Passed } else { Self::Failed }
     }
 }
 
-/// How often a worker lets others run before it sleeps.
+/// How often a runtime thread yields before it parks.
 const YIELDS: usize = 2;
 
-/// Runs the program.
 pub fn main() -> ExitCode {
     let cli = Cli::parse();
     let command = cli.command.unwrap_or(Command::Serve(cli.serve));
@@ -113,29 +112,29 @@ pub fn main() -> ExitCode {
         Ok(runtime) => runtime,
         Err(error) => return failed(&error.into()),
     };
-    let verdict = runtime.block_on(async {
+    let outcome = runtime.block_on(async {
         match command {
             Command::Serve(args) => serve::run(args).await,
-            Command::Rehearse(args) => tidegate_rehearse::run(args).await.map(Verdict::from),
+            Command::Rehearse(args) => tidegate_rehearse::run(args).await.map(Outcome::from),
             Command::Audit(args) => audit::run(args).await,
             Command::Verify(args) => verify::run(args),
             Command::Migrate(args) => migrate::run(args).await,
             Command::Config(args) => config::run(args),
         }
     });
-    // Threads that are still busy are not waited for: everything that matters is on disk.
+    // Does not wait for blocking tasks: everything that must persist is already on disk.
     runtime.shutdown_background();
-    match verdict {
-        Ok(Verdict::Yes) => ExitCode::SUCCESS,
-        Ok(Verdict::No) => ExitCode::from(1),
+    match outcome {
+        Ok(Outcome::Passed) => ExitCode::SUCCESS,
+        Ok(Outcome::Failed) => ExitCode::from(1),
         Err(error) => failed(&error),
     }
 }
 
-/// Workers that let others run before they sleep: what those send meanwhile is found without falling asleep and being
-/// woken, which costs a rush more than it saves. On two cores 14 % more orders, and more than that on a node of a
-/// cluster (`tidegate-bench --only embedded`, in turns: 75,700 a second without, 83,700 with one, 86,200 with two). An
-/// idle server needs 0.8 % of a core instead of 0.7 %.
+/// A multi-threaded runtime whose threads yield before they park: work that arrives meanwhile is found without the
+/// cost of parking and waking. On two cores this gives 14 % more orders, and more than that on a cluster node
+/// (`tidegate-bench --only embedded`, alternating runs: 75,700 orders/s without yields, 83,700 with one, 86,200 with
+/// two). An idle server uses 0.8 % of a core instead of 0.7 %.
 fn runtime() -> std::io::Result<Runtime> {
     let mut builder = tokio::runtime::Builder::new_multi_thread();
     builder.on_thread_park(|| (0..YIELDS).for_each(|_| std::thread::yield_now()));

@@ -1,6 +1,6 @@
-//! Builds the cluster's backends from the configuration: one of many nodes, on Redis or Valkey and PostgreSQL.
+//! Builds the backends of a cluster node from the configuration: Redis or Valkey, and PostgreSQL.
 //!
-//! A node keeps nothing of its own. What it needs to be told apart is leased: its number, which its ids carry.
+//! A node keeps no state of its own. Its number, which is part of every id it generates, is leased from the database.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicI64;
@@ -22,17 +22,17 @@ use tidegate_ledger::{Observer, PostgresOptions, SqlLedger};
 use tokio::sync::mpsc;
 
 use crate::config::Config;
-use crate::embedded::Opened;
+use crate::embedded::OpenApp;
 use crate::wiring;
 use crate::wiring::{Backends, LedgerWatch};
 
-/// Numbers there are: ten bits of an id.
+/// Number of node numbers: ten bits of an id.
 const NUMBERS: u32 = 1024;
 
-/// The app, and the news of other nodes.
+/// The app, and the messages from other nodes.
 #[derive(Debug)]
-pub struct Joined {
-    pub opened: Opened,
+pub struct JoinedNode {
+    pub opened: OpenApp,
     pub news: mpsc::UnboundedReceiver<News>,
 }
 
@@ -41,26 +41,27 @@ pub fn ledger(config: &Config, observer: Arc<dyn Observer>) -> anyhow::Result<Sq
         url: config.database_url.clone(),
         readers: config.ledger.readers,
         writers: config.ledger.writers,
+        insert_new: config.ledger.insert_new,
     };
     Ok(SqlLedger::postgres(options, observer)?)
 }
 
-/// Connects to everything and becomes a node. Fails where a part cannot be reached; it can be tried again.
-pub async fn join(config: &Config) -> anyhow::Result<Joined> {
-    join_at(config, Clock::Shared(Arc::new(AtomicI64::new(0)))).await
+/// Connects to PostgreSQL and Redis and leases a node number. May be retried after a failure.
+pub async fn join(config: &Config) -> anyhow::Result<JoinedNode> {
+    join_with_clock(config, Clock::Shared(Arc::new(AtomicI64::new(0)))).await
 }
 
-/// The same with a clock of the caller's.
-pub async fn join_at(config: &Config, clock: Clock) -> anyhow::Result<Joined> {
+/// The same with a given clock.
+pub async fn join_with_clock(config: &Config, clock: Clock) -> anyhow::Result<JoinedNode> {
     let (health, metrics) = (Arc::new(Health::starting()), Arc::new(Metrics::default()));
     let watch = LedgerWatch { health: health.clone(), metrics: metrics.clone() };
     let ledger = Arc::new(ledger(config, Arc::new(watch))?);
     ledger.migrate().await.context("PostgreSQL cannot be used")?;
     let here = clock.now();
     if let Some(there) = ledger.leases.database_time().await? {
-        clock.set_right(here, there, clock.now());
+        clock.synchronise(here, there, clock.now());
     }
-    // Before anything is taken that would have to be given back.
+    // Before the lease is taken, which a failure would leave behind.
     let redis = Link::open(&config.redis_url).await.context("Redis cannot be used")?;
     redis.check_version().await.context("Redis cannot be used")?;
     let (secret, is_new) = wiring::secret(&ledger).await?;
@@ -79,6 +80,7 @@ pub async fn join_at(config: &Config, clock: Clock) -> anyhow::Result<Joined> {
         max_pending: config.cluster.max_unrecorded,
         batches: config.cluster.batches,
         answer_timeout: Duration::from_millis(config.sales.answer_within_ms),
+        max_deferral: Duration::from_millis(config.ledger.defer_recording_ms),
     };
     let (cluster, news) = Cluster::new(redis, options);
     let highest_id = ledger.highest_id().await?;
@@ -91,14 +93,14 @@ pub async fn join_at(config: &Config, clock: Clock) -> anyhow::Result<Joined> {
             health,
             metrics,
             lost_claims: Arc::new(LostClaims::new(LOST_CLAIMS_REMEMBERED)),
-            // The same for all nodes: what one sealed the others open.
-            boot: keyed(&secret, &[b"cluster"]),
+            // The same on all nodes, so that each accepts the challenges that the others issued.
+            challenge_secret: keyed(&secret, &[b"cluster"]),
             secret,
             admin_key_digest,
             highest_id,
             node,
         },
     )?;
-    let opened = Opened { app, new_admin_key, is_new, _data_dir: None };
-    Ok(Joined { opened, news })
+    let opened = OpenApp { app, new_admin_key, is_new, _data_dir: None };
+    Ok(JoinedNode { opened, news })
 }

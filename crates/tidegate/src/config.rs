@@ -1,7 +1,6 @@
 //! Configuration: compiled-in defaults, then a file, then the environment, then flags.
 //!
-//! What always holds: a key that is not in the defaults is refused with the nearest name that is; every value
-//! knows where it came from.
+//! Invariants: a key that is not in the defaults is rejected, with a suggestion; every value has a known origin.
 
 mod layers;
 mod show;
@@ -16,7 +15,7 @@ use tidegate_app::signature::parse_secret;
 use tidegate_app::sms::{SmsKind, SmsSettings};
 
 pub use self::layers::{ConfigError, Flags, Sources, load};
-pub use self::show::{Shown, show};
+pub use self::show::{EffectiveSetting, show};
 
 #[derive(Clone, Debug, Deserialize)]
 pub struct Config {
@@ -62,6 +61,7 @@ pub struct Http {
     pub drain_timeout_ms: u64,
     pub max_orders_in_flight: usize,
     pub fast_path: bool,
+    pub hot_routes: bool,
     pub trusted_proxies: String,
 }
 
@@ -85,6 +85,8 @@ pub struct Ledger {
     pub writers: usize,
     pub cache_mb: u32,
     pub max_mb: u32,
+    pub defer_recording_ms: u64,
+    pub insert_new: bool,
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -98,6 +100,7 @@ pub struct Cluster {
 pub struct Sales {
     pub require_approval: bool,
     pub answer_within_ms: u64,
+    pub first_time_buyers: bool,
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -146,12 +149,12 @@ impl Config {
         }
     }
 
-    /// Whether this is one of many nodes, on Redis and PostgreSQL.
+    /// Whether this process is a cluster node, on Redis and PostgreSQL.
     pub fn is_cluster(&self) -> bool {
         !self.database_url.is_empty()
     }
 
-    /// What no type can say.
+    /// Checks constraints that the types do not express.
     fn check(&self) -> Result<(), String> {
         let wrong = |key: &str, what: &str| Err(format!("{key} {what}"));
         if !self.admin_key.is_empty() && self.admin_key.len() < 16 {
@@ -167,7 +170,7 @@ impl Config {
             return wrong("ledger.writers", "must be between 1 and 64");
         }
         if self.cluster.prefix.contains(['{', '}', ' ']) {
-            return wrong("cluster.prefix", "must not have braces or blanks: Redis reads them differently");
+            return wrong("cluster.prefix", "must not contain spaces, or braces, which mark Redis hash tags");
         }
         if !(1..=10_000_000).contains(&self.cluster.max_unrecorded) {
             return wrong("cluster.max_unrecorded", "must be between 1 and 10000000");
@@ -180,7 +183,7 @@ impl Config {
         {
             return wrong(
                 "sms.webhook_url and sms.webhook_secret",
-                "must be an http(s):// address and 16 characters or more",
+                "must be an http(s):// URL and a secret of at least 16 characters",
             );
         }
         let coupons = &self.deliveries;
@@ -189,7 +192,7 @@ impl Config {
         {
             return wrong(
                 "deliveries.coupon_url and deliveries.coupon_secret",
-                "must be an http(s):// address, and whsec_ followed by 24 to 64 bytes in base64",
+                "must be an http(s):// URL, and whsec_ followed by 24 to 64 bytes in base64",
             );
         }
         if !(1..=1000).contains(&self.deliveries.at_once) || self.deliveries.timeout_ms == 0 {
@@ -201,7 +204,7 @@ impl Config {
             ("deliveries.allow_networks", &self.deliveries.allow_networks),
         ] {
             if networks(list).is_none() {
-                return wrong(key, "must be addresses or networks, separated by commas");
+                return wrong(key, "must be IP addresses or networks, separated by commas");
             }
         }
         if self.http.max_connections == 0 {
@@ -212,6 +215,9 @@ impl Config {
         }
         if !(1..=10_000_000).contains(&self.journal.max_unrecorded) {
             return wrong("journal.max_unrecorded", "must be between 1 and 10000000");
+        }
+        if self.ledger.defer_recording_ms > 60_000 {
+            return wrong("ledger.defer_recording_ms", "must be between 0 and 60000");
         }
         if !(2..=64).contains(&self.ledger.readers) {
             return wrong("ledger.readers", "must be between 2 and 64");
@@ -225,7 +231,7 @@ fn is_web_address(text: &str) -> bool {
     uri.is_ok_and(|uri| matches!(uri.scheme_str(), Some("http" | "https")) && uri.host().is_some())
 }
 
-/// Networks in a list with commas; `None` if one is none.
+/// Parses a comma-separated list of addresses and networks; `None` if one of them is invalid.
 pub(crate) fn networks(list: &str) -> Option<Vec<IpNet>> {
     let parts = list.split(',').map(str::trim).filter(|part| !part.is_empty());
     parts.map(|part| part.parse().ok().or_else(|| part.parse::<IpAddr>().ok().map(IpNet::from))).collect()

@@ -1,5 +1,5 @@
-//! Demo data for an empty ledger: a live sale, one that starts in two minutes, one that is sold out; a draw; and three
-//! buyers whose tokens are known, so that the first order is one line away.
+//! Demo data for an empty ledger: a running sale, one that starts in two minutes, one that is sold out; a draw; and
+//! three buyers with well-known tokens, so that a first order takes a single request.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,13 +14,13 @@ use tidegate_core::draw::{Grant, ODDS_TOTAL, PrizeKind, Strategy};
 use tidegate_core::{Campaign, Money, Prize, Protect, Sale, Window};
 use tidegate_ledger::Actor;
 
-/// Anybody who can reach a demo server may act as these.
+/// Tokens of the demo buyers. They are public: every client of a demo server can use them.
 pub const BUYERS: [&str; 3] = ["demo-buyer-1", "demo-buyer-2", "demo-buyer-3"];
 
 const DAY: Duration = Duration::from_secs(24 * 3600);
 const YEARS: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
 
-/// Fills the ledger through the same use cases everybody calls.
+/// Fills the ledger through the use cases, like any other client.
 pub async fn fill(app: &Arc<App>) -> Result<(), Refusal> {
     let tokens = BUYERS.map(str::to_owned);
     app.accounts.create_buyers("demo", &tokens, YEARS, Actor::Clock, None).await?;
@@ -47,7 +47,7 @@ pub async fn fill(app: &Arc<App>) -> Result<(), Refusal> {
     draw(app).await
 }
 
-/// A wheel with one prize of every kind that needs no merchant.
+/// A draw with one prize of each kind that does not involve the merchant.
 async fn draw(app: &Arc<App>) -> Result<(), Refusal> {
     let prize = |name: &str, kind, percent: u32, stock, content: &str| Prize {
         name: name.into(),

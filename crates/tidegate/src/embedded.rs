@@ -1,4 +1,4 @@
-//! Builds the embedded backends from the configuration: everything in one process, its files in one directory.
+//! Builds the embedded backends from the configuration: one process, all files in one directory.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,24 +22,24 @@ use crate::config::Config;
 use crate::wiring;
 use crate::wiring::{Backends, LedgerWatch};
 
-/// The app, and what must live as long as it.
+/// The app, and the lock on its data directory.
 #[derive(Debug)]
-pub struct Opened {
+pub struct OpenApp {
     pub app: Arc<App>,
-    /// Set the first time only.
+    /// The generated admin key; set only at the first start.
     pub new_admin_key: Option<String>,
-    /// Nothing was ever written to this ledger.
+    /// The ledger was created by this start.
     pub is_new: bool,
     pub(crate) _data_dir: Option<DataDir>,
 }
 
 /// Opens or creates everything in the data directory. The app still has to be started.
-pub async fn open(config: &Config, clock: Clock) -> anyhow::Result<Opened> {
-    open_on(config, clock, Box::new(RealDisk)).await
+pub async fn open(config: &Config, clock: Clock) -> anyhow::Result<OpenApp> {
+    open_with_disk(config, clock, Box::new(RealDisk)).await
 }
 
-/// The same with the journal on a disk of the caller's.
-pub async fn open_on(config: &Config, clock: Clock, disk: Box<dyn Disk>) -> anyhow::Result<Opened> {
+/// The same with a given `Disk` for the journal.
+pub async fn open_with_disk(config: &Config, clock: Clock, disk: Box<dyn Disk>) -> anyhow::Result<OpenApp> {
     let data_dir = DataDir::lock(&config.data_dir)?;
     let (health, metrics) = (Arc::new(Health::starting()), Arc::new(Metrics::default()));
     let gate = Arc::new(MemoryGate::default());
@@ -59,26 +59,27 @@ pub async fn open_on(config: &Config, clock: Clock, disk: Box<dyn Disk>) -> anyh
         segment_bytes: u64::from(config.journal.segment_mb) << 20,
         max_unrecorded: config.journal.max_unrecorded,
         answer_timeout: Duration::from_millis(config.sales.answer_within_ms),
+        max_deferral: Duration::from_millis(config.ledger.defer_recording_ms),
     };
     let journal = Arc::new(Journal::open(options, ledger.claims.position().await?, disk, Box::new(watch))?);
     let highest_id = ledger.highest_id().await?.max(journal.highest_order());
     let app = wiring::assemble(
         config,
         Backends {
-            admission: Arc::new(Admission::embedded(gate, journal)),
+            admission: Arc::new(Admission::embedded(gate, journal, config.sales.first_time_buyers)),
             ledger,
             clock,
             health,
             metrics,
             lost_claims,
             secret,
-            boot: random::secret()?,
+            challenge_secret: random::secret()?,
             admin_key_digest,
             highest_id,
-            node: Node::alone(),
+            node: Node::embedded(),
         },
     )?;
-    Ok(Opened { app, new_admin_key, is_new, _data_dir: Some(data_dir) })
+    Ok(OpenApp { app, new_admin_key, is_new, _data_dir: Some(data_dir) })
 }
 
 pub fn ledger_options(config: &Config) -> SqliteOptions {
@@ -90,7 +91,7 @@ pub fn ledger_options(config: &Config) -> SqliteOptions {
     }
 }
 
-/// Watches the journal: health, metrics, and units that go back to the gate.
+/// Observes the journal: updates health and metrics, and returns the units of refused claims to the gate.
 struct JournalWatch {
     health: Arc<Health>,
     metrics: Arc<Metrics>,

@@ -1,6 +1,6 @@
-//! The accept loop: a bounded number of connections, each with time-outs, and a graceful shutdown.
+//! The accept loop: a bounded number of connections, each with timeouts, and a graceful shutdown.
 //!
-//! Not `axum::serve`, because that installs no timer, and without a timer no client ever times out.
+//! Replaces `axum::serve`, which installs no timer, so that hyper's header timeout would have no effect.
 
 use std::convert::Infallible;
 use std::io;
@@ -28,12 +28,12 @@ use tokio::sync::Semaphore;
 
 use crate::config::Http;
 
-/// Requests whose headers do not fit are refused.
+/// Limit for the headers of a request.
 const HEADER_BYTES: usize = 32 << 10;
-/// After an accept that failed, for want of file descriptors for instance.
+/// Pause after a failed accept, for example when file descriptors are exhausted.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
-/// The response to a connection beyond the bound; made once, because a flood causes many of them.
+/// The response to a connection beyond the limit; rendered once, because a flood causes many of them.
 static FULL: LazyLock<Vec<u8>> = LazyLock::new(|| {
     let problem = Problem::new(
         StatusCode::SERVICE_UNAVAILABLE,
@@ -45,20 +45,20 @@ static FULL: LazyLock<Vec<u8>> = LazyLock::new(|| {
     format!("{head}\r\nconnection: close\r\ncontent-length: {}\r\n\r\n{body}", body.len()).into_bytes()
 });
 
-/// Connections that may wait to be accepted. Thousands of clients connect in the same instant; the kernel of one that
-/// does not fit retries only after a second. `net.core.somaxconn` is an upper bound.
+/// Length of the kernel's accept queue. Thousands of clients connect at the same instant, and a client whose SYN is
+/// dropped retries only after a second. `net.core.somaxconn` is an upper bound.
 const BACKLOG: u32 = 65_535;
 
-/// Listens, with room for a crowd.
+/// Binds the listening socket with a long accept queue.
 pub fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
-    // So that a restart need not wait for connections of the life before.
+    // A restart can bind while old connections are still in TIME_WAIT.
     socket.set_reuseaddr(true)?;
     socket.bind(address)?;
     socket.listen(BACKLOG)
 }
 
-/// Serves until the app closes, then lets requests in flight finish, within a bound.
+/// Serves until the app closes, then waits for requests in flight, up to a timeout.
 pub async fn serve(listener: TcpListener, routes: HotRoutes, app: Arc<App>, settings: Http) {
     let places = Arc::new(Semaphore::new(settings.max_connections));
     let mut closed = pin!(app.closed());
@@ -70,7 +70,7 @@ pub async fn serve(listener: TcpListener, routes: HotRoutes, app: Arc<App>, sett
         let (stream, peer) = match accepted {
             Ok(accepted) => accepted,
             Err(error) => {
-                tracing::warn!(%error, "a connection could not be accepted");
+                tracing::warn!(%error, "failed to accept a connection");
                 tokio::time::sleep(ACCEPT_PAUSE).await;
                 continue;
             }
@@ -93,12 +93,12 @@ pub async fn serve(listener: TcpListener, routes: HotRoutes, app: Arc<App>, sett
     let drained =
         tokio::time::timeout(Duration::from_millis(settings.drain_timeout_ms), places.acquire_many(all));
     if drained.await.is_err() {
-        tracing::warn!("some requests did not finish in time");
+        tracing::warn!("some requests did not finish before the drain timeout");
     }
 }
 
 async fn connection(stream: TcpStream, peer: IpAddr, routes: HotRoutes, app: &App, settings: &Http) {
-    // Small responses are sent at once. A socket on which this fails is about to fail anyway.
+    // Sends small responses without delay. A socket on which this fails is about to fail anyway.
     let _ = stream.set_nodelay(true);
     let mut socket = Socket::new(stream, Duration::from_millis(settings.write_timeout_ms));
     let header_timeout = Duration::from_millis(settings.header_timeout_ms);

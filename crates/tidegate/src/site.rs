@@ -1,4 +1,4 @@
-//! The site: API and pages with their settings.
+//! Builds the site, API and pages, from the configuration.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use tidegate_http::{Settings, Site};
 
 use crate::config::{Config, networks};
 
-/// All routes. `config check` has validated the networks.
+/// All routes. Loading the configuration has validated the networks.
 pub fn hot_routes(app: Arc<App>, config: &Config) -> HotRoutes {
     let (http, limits) = (&config.http, &config.limits);
     let bounds = Bounds {
@@ -28,5 +28,5 @@ pub fn hot_routes(app: Arc<App>, config: &Config) -> HotRoutes {
     });
     let settings = Settings { bounds, limits };
     let site = Site::new(app, settings, tidegate_web::error_page);
-    tidegate_api::hot_routes(site, tidegate_web::routes())
+    tidegate_api::hot_routes(site, tidegate_web::routes(), http.hot_routes)
 }

@@ -21,45 +21,45 @@ use tokio::sync::{Notify, Semaphore};
 use tokio::task::JoinHandle;
 
 /// Concurrent connections: only health checks are expected.
-const PLACES: usize = 256;
-/// After an accept that failed, for want of file descriptors for instance.
+const MAX_CONNECTIONS: usize = 256;
+/// Pause after a failed accept, for example when file descriptors are exhausted.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
-const HEADERS_WITHIN: Duration = Duration::from_secs(5);
+const HEADER_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Accepts connections until `end` is called.
 #[derive(Debug)]
 pub struct Starting {
-    why: Arc<Mutex<String>>,
+    reason: Arc<Mutex<String>>,
     ended: Arc<Notify>,
     accepting: JoinHandle<TcpListener>,
 }
 
 impl Starting {
     pub fn start(listener: TcpListener) -> Self {
-        let why = Arc::new(Mutex::new("still starting".to_owned()));
+        let reason = Arc::new(Mutex::new("still starting".to_owned()));
         let ended = Arc::new(Notify::new());
-        let accepting = tokio::spawn(accept(listener, why.clone(), ended.clone()));
-        Self { why, ended, accepting }
+        let accepting = tokio::spawn(accept(listener, reason.clone(), ended.clone()));
+        Self { reason, ended, accepting }
     }
 
     /// Sets the reason; logs it when it changes.
-    pub fn say(&self, why: &str) {
-        let mut said = self.why.lock();
-        if *said != why {
-            tracing::error!(why, "this node cannot start yet, and tries again");
-            why.clone_into(&mut said);
+    pub fn set_reason(&self, reason: &str) {
+        let mut current = self.reason.lock();
+        if *current != reason {
+            tracing::error!(why = reason, "this node cannot start yet; retrying");
+            reason.clone_into(&mut current);
         }
     }
 
-    /// Stops accepting and returns the listener for the server itself.
+    /// Stops accepting and returns the listener, for the real server.
     pub async fn end(self) -> anyhow::Result<TcpListener> {
         self.ended.notify_one();
-        self.accepting.await.context("the listener was lost")
+        self.accepting.await.context("the accept task ended unexpectedly")
     }
 }
 
-async fn accept(listener: TcpListener, why: Arc<Mutex<String>>, ended: Arc<Notify>) -> TcpListener {
-    let places = Arc::new(Semaphore::new(PLACES));
+async fn accept(listener: TcpListener, reason: Arc<Mutex<String>>, ended: Arc<Notify>) -> TcpListener {
+    let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
     loop {
         let stream = tokio::select! {
             accepted = listener.accept() => accepted,
@@ -69,22 +69,22 @@ async fn accept(listener: TcpListener, why: Arc<Mutex<String>>, ended: Arc<Notif
             tokio::time::sleep(ACCEPT_PAUSE).await;
             continue;
         };
-        let why = why.lock().clone();
+        let reason = reason.lock().clone();
         tokio::spawn(async move {
-            answer(stream, why).await;
+            answer(stream, reason).await;
             drop(place);
         });
     }
 }
 
-async fn answer(stream: TcpStream, why: String) {
+async fn answer(stream: TcpStream, reason: String) {
     let respond = service_fn(move |request: Request<Incoming>| {
-        let response = respond(request.uri().path(), &why);
+        let response = respond(request.uri().path(), &reason);
         async move { Ok::<_, Infallible>(response) }
     });
     let serving = http1::Builder::new()
         .timer(TokioTimer::new())
-        .header_read_timeout(HEADERS_WITHIN)
+        .header_read_timeout(HEADER_TIMEOUT)
         .keep_alive(false)
         .serve_connection(TokioIo::new(stream), respond);
     if let Err(error) = serving.await {
@@ -92,9 +92,9 @@ async fn answer(stream: TcpStream, why: String) {
     }
 }
 
-fn respond(path: &str, why: &str) -> Response {
+fn respond(path: &str, reason: &str) -> Response {
     if path == "/healthz" {
         return "ok".into_response();
     }
-    Problem::new(StatusCode::SERVICE_UNAVAILABLE, ProblemCode::NotReady, why.to_owned()).into_response()
+    Problem::new(StatusCode::SERVICE_UNAVAILABLE, ProblemCode::NotReady, reason.to_owned()).into_response()
 }

@@ -1,4 +1,4 @@
-//! What embedded and cluster have in common when their parts are put together.
+//! Assembly of the app that embedded and cluster have in common.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,7 +23,7 @@ use tidegate_ledger::{CodeLimits, SqlLedger};
 
 use crate::config::{Config, networks};
 
-/// What differs.
+/// Parts that differ between embedded and cluster.
 pub(crate) struct Backends {
     pub(crate) admission: Arc<Admission>,
     pub(crate) ledger: Arc<SqlLedger>,
@@ -32,7 +32,7 @@ pub(crate) struct Backends {
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) lost_claims: Arc<LostClaims>,
     pub(crate) secret: Secret,
-    pub(crate) boot: Secret,
+    pub(crate) challenge_secret: Secret,
     pub(crate) admin_key_digest: Secret,
     pub(crate) highest_id: u64,
     pub(crate) node: Node,
@@ -52,7 +52,7 @@ pub(crate) fn assemble(config: &Config, backends: Backends) -> anyhow::Result<Ar
         merchant: Merchant::new(&config.jwt, &backends.secret)?,
         provider,
         rules: rules(config),
-        boot: backends.boot,
+        challenge_secret: backends.challenge_secret,
         highest_id: backends.highest_id,
         node: backends.node,
         admission: backends.admission,
@@ -89,14 +89,15 @@ fn rules(config: &Config) -> Rules {
     }
 }
 
-/// The secret that keys ids and tokens, made once; and whether it was made just now, for a ledger that is new.
+/// The secret that keys ids and tokens, generated once per ledger; and whether this call generated it, that is, whether
+/// the ledger is new.
 pub(crate) async fn secret(ledger: &SqlLedger) -> anyhow::Result<(Secret, bool)> {
     let ours = random::secret()?;
-    let in_force = kept(ledger.settings.get_or_insert("secret", ours.to_vec()).await?)?;
+    let in_force = stored_secret(ledger.settings.get_or_insert("secret", ours.to_vec()).await?)?;
     Ok((in_force, in_force == ours))
 }
 
-/// The digest of the admin key in force, and the key itself if it was just made.
+/// The digest of the effective admin key, and the key itself if this call generated it.
 pub(crate) async fn admin_key(
     config: &Config,
     ledger: &SqlLedger,
@@ -105,20 +106,20 @@ pub(crate) async fn admin_key(
         return Ok((digest(&[config.admin_key.as_bytes()]), None));
     }
     if let Some(stored) = ledger.settings.get("admin_key_digest").await? {
-        return Ok((kept(stored)?, None));
+        return Ok((stored_secret(stored)?, None));
     }
     let key = digest::token("ta_", &random::secret()?);
     let ours = digest(&[key.as_bytes()]);
-    let in_force = kept(ledger.settings.get_or_insert("admin_key_digest", ours.to_vec()).await?)?;
-    // Another node may have been quicker.
+    let in_force = stored_secret(ledger.settings.get_or_insert("admin_key_digest", ours.to_vec()).await?)?;
+    // Another node may have stored its key first.
     Ok((in_force, (in_force == ours).then_some(key)))
 }
 
-fn kept(bytes: Vec<u8>) -> anyhow::Result<Secret> {
+fn stored_secret(bytes: Vec<u8>) -> anyhow::Result<Secret> {
     bytes.try_into().ok().context("a secret in the ledger does not have 32 bytes")
 }
 
-/// Watches the ledger: health and metrics.
+/// Observes the ledger: updates health and metrics.
 #[derive(Clone)]
 pub(crate) struct LedgerWatch {
     pub(crate) health: Arc<Health>,

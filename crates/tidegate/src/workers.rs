@@ -14,7 +14,7 @@ use tidegate_app::health::Part;
 use tidegate_ledger::LedgerError;
 use tokio::sync::mpsc;
 
-/// The longest a worker sleeps when it waits for a moment: orders and sales made meanwhile may be due sooner.
+/// Upper bound for a sleep until the next deadline: orders and sales created meanwhile may be due sooner.
 const LONGEST_SLEEP: Duration = Duration::from_millis(250);
 const FOLLOW_EVERY: Duration = Duration::from_millis(500);
 const REFUNDS_EVERY: Duration = Duration::from_millis(500);
@@ -25,48 +25,48 @@ const HOUSEKEEPING_EVERY: Duration = Duration::from_secs(3600);
 const RECONCILE_EVERY: Duration = Duration::from_secs(10);
 const KEEP_NODE_EVERY: Duration = Duration::from_secs(5);
 const LEASE_RETRY: Duration = Duration::from_secs(1);
-const LOOK_AT_MOST: Duration = Duration::from_millis(50);
+const MIN_FOLLOW_PAUSE: Duration = Duration::from_millis(50);
 const NEWS_AT_ONCE: usize = 1000;
 const AFTER_FAILURE: Duration = Duration::from_secs(1);
 
 /// Starts all workers; they end when the app closes.
 pub fn start(app: &Arc<App>) {
-    // All nodes do these: a row that is due is taken by one of them.
+    // Run on every node; each due row is processed by one of them.
     repeat(app, "expiry", expiry);
     repeat(app, "following the stock log", follow);
     repeat(app, "probing the ledger", probe);
     repeat(app, "sampling the figures", figures);
-    repeat(app, "counting what comes back", expiring);
-    // One node does these, and another within seconds if it dies.
-    repeat_alone(app, "opening and closing", times);
-    repeat_alone(app, "refunds", refunds);
-    repeat_alone(app, "admission", admission);
-    repeat_alone(app, "deliveries", deliveries);
-    repeat_alone(app, "housekeeping", housekeeping);
-    repeat_alone(app, "reconciling", reconcile);
+    repeat(app, "counting expiring orders", count_expiring);
+    // Run on the node that holds the lease; if it dies, another takes over within seconds.
+    repeat_with_lease(app, "opening and closing", open_and_close);
+    repeat_with_lease(app, "refunds", refunds);
+    repeat_with_lease(app, "admission", admission);
+    repeat_with_lease(app, "deliveries", deliveries);
+    repeat_with_lease(app, "housekeeping", housekeeping);
+    repeat_with_lease(app, "reconciling", reconcile);
 }
 
-/// Starts the workers of a cluster's node: they renew its number and follow up news from other nodes.
+/// Starts the workers of a cluster node: renewing its number, and processing messages from other nodes.
 pub fn start_node(app: &Arc<App>, mut news: mpsc::UnboundedReceiver<News>) {
-    repeat(app, "keeping the node's number", node);
-    // Weak: the channel lives as long as the app, and must not keep it alive.
+    repeat(app, "keeping the node's number", renew_node_number);
+    // Weak: this task runs as long as the channel is open, and must not keep the app alive.
     let app = Arc::downgrade(app);
     tokio::spawn(async move {
         let mut told = Vec::new();
         while news.recv_many(&mut told, NEWS_AT_ONCE).await > 0 {
             let Some(app) = app.upgrade() else { return };
-            // News of the same thing that came several times is followed up once.
+            // Deduplicated: repeated messages are processed once.
             let mut seen = Vec::new();
             for one in told.drain(..).rev() {
                 if !seen.contains(&one) {
                     seen.push(one);
                 }
             }
-            // The slowest come last.
+            // The slowest to process come last.
             seen.sort_by_key(|one| matches!(one, News::Campaign(_) | News::MissedMessages));
             for one in seen {
-                if let Err(error) = app.node.hear(one).await {
-                    tracing::debug!(%error, "news could not be followed up; the next look does");
+                if let Err(error) = app.node.handle_message(one).await {
+                    tracing::debug!(%error, "failed to process a message from another node; a poll will catch up");
                 }
             }
         }
@@ -74,18 +74,21 @@ pub fn start_node(app: &Arc<App>, mut news: mpsc::UnboundedReceiver<News>) {
 }
 
 /// Like `repeat`, on the node that holds the worker's lease.
-fn repeat_alone<F>(app: &Arc<App>, name: &'static str, work: impl Fn(Arc<App>) -> F + Clone + Send + 'static)
-where
+fn repeat_with_lease<F>(
+    app: &Arc<App>,
+    name: &'static str,
+    work: impl Fn(Arc<App>) -> F + Clone + Send + 'static,
+) where
     F: Future<Output = Result<Duration, LedgerError>> + Send,
 {
     repeat(app, name, move |app| {
         let work = work.clone();
         let working = work(app.clone());
-        async move { if app.node.leads(name).await? { working.await } else { Ok(LEASE_RETRY) } }
+        async move { if app.node.holds_lease(name).await? { working.await } else { Ok(LEASE_RETRY) } }
     });
 }
 
-/// Does `work` again and again; it says how long to rest in between.
+/// Runs `work` in a loop; it returns how long to sleep before the next run.
 fn repeat<F>(app: &Arc<App>, name: &'static str, work: impl Fn(Arc<App>) -> F + Send + 'static)
 where
     F: Future<Output = Result<Duration, LedgerError>> + Send,
@@ -95,12 +98,12 @@ where
         let mut closed = std::pin::pin!(app.closed());
         loop {
             let round = AssertUnwindSafe(work(app.clone())).catch_unwind().await;
-            let rest = round.unwrap_or_else(|_| Err(LedgerError::Unexpected("it panicked".into())));
+            let rest = round.unwrap_or_else(|_| Err(LedgerError::Unexpected("the worker panicked".into())));
             let rest = rest.unwrap_or_else(|error| {
-                // Where the ledger is in trouble its health has said so.
+                // Trouble with the ledger is already reported by its health state.
                 if app.health.problem(Part::Shutdown).is_none() && app.health.problem(Part::Ledger).is_none()
                 {
-                    tracing::error!(%error, worker = name, "a worker failed and will try again");
+                    tracing::error!(%error, worker = name, "a worker failed and will be retried");
                 }
                 AFTER_FAILURE
             });
@@ -112,7 +115,7 @@ where
     });
 }
 
-/// Unpaid orders end exactly at their deadline: sleeps until the next one, from the index.
+/// Expires unpaid orders at their deadline: sleeps until the earliest deadline in the index.
 async fn expiry(app: Arc<App>) -> Result<Duration, LedgerError> {
     let due = match app.ordering.next_deadline().await? {
         Some(deadline) => app.now().until(deadline),
@@ -125,28 +128,29 @@ async fn expiry(app: Arc<App>) -> Result<Duration, LedgerError> {
     Ok(due.min(LONGEST_SLEEP))
 }
 
-async fn times(app: Arc<App>) -> Result<Duration, LedgerError> {
-    let next = app.campaigns.keep_times().await?;
+async fn open_and_close(app: Arc<App>) -> Result<Duration, LedgerError> {
+    let next = app.campaigns.open_and_close_due().await?;
     Ok(next
         .map_or(LONGEST_SLEEP, |next| app.now().until(next))
         .clamp(Duration::from_millis(1), LONGEST_SLEEP))
 }
 
-/// Changes are followed at once by whoever makes them; this finds what was missed.
+/// Brings the gate up to date with the ledger. A change is applied at once where it is made; this poll finds the ones
+/// that were missed.
 async fn follow(app: Arc<App>) -> Result<Duration, LedgerError> {
-    app.node.follow_all().await?;
-    // A gate that has forgotten something is looked at when it is noticed, though not without a rest.
-    tokio::time::sleep(LOOK_AT_MOST).await;
-    let _ = tokio::time::timeout(FOLLOW_EVERY, app.node.attention()).await;
+    app.node.sync_all().await?;
+    // A signal that a pool must be reconciled ends the wait early, but not before a minimum pause.
+    tokio::time::sleep(MIN_FOLLOW_PAUSE).await;
+    let _ = tokio::time::timeout(FOLLOW_EVERY, app.node.reconcile_requested()).await;
     Ok(Duration::ZERO)
 }
 
-async fn node(app: Arc<App>) -> Result<Duration, LedgerError> {
-    app.node.keep_node().await?;
+async fn renew_node_number(app: Arc<App>) -> Result<Duration, LedgerError> {
+    app.node.renew_number().await?;
     Ok(KEEP_NODE_EVERY)
 }
 
-/// Gate against ledger: what differs in two looks, with nothing on its way, is mended.
+/// Compares gate and ledger. A difference found twice, with nothing in transit, is repaired.
 async fn reconcile(app: Arc<App>) -> Result<Duration, LedgerError> {
     app.auditing.reconcile().await?;
     Ok(RECONCILE_EVERY)
@@ -158,17 +162,17 @@ async fn admission(app: Arc<App>) -> Result<Duration, LedgerError> {
 }
 
 async fn refunds(app: Arc<App>) -> Result<Duration, LedgerError> {
-    let given = app.ordering.give_refunds().await?;
+    let given = app.ordering.process_refunds().await?;
     Ok(if given == 0 { REFUNDS_EVERY } else { Duration::ZERO })
 }
 
-/// Prizes and events on their way; what stayed new is found here.
+/// Grants prizes and sends events that are due.
 async fn deliveries(app: Arc<App>) -> Result<Duration, LedgerError> {
     Ok(if app.deliveries.dispatch().await? { Duration::ZERO } else { DISPATCH_EVERY })
 }
 
-/// While the ledger is in trouble and nobody writes, somebody has to find out when it works again. Also forgets what
-/// limits need not remember.
+/// While the ledger is in trouble, writes to it to detect its recovery, since there may be no other writes. Also drops
+/// expired one-time values from memory.
 async fn probe(app: Arc<App>) -> Result<Duration, LedgerError> {
     if app.health.problem(Part::Ledger).is_some() {
         app.housekeeping.probe_ledger().await?;
@@ -177,13 +181,13 @@ async fn probe(app: Arc<App>) -> Result<Duration, LedgerError> {
     Ok(PROBE_EVERY)
 }
 
-/// Every second, at its beginning.
+/// Samples the live figures at the beginning of every second.
 async fn figures(app: Arc<App>) -> Result<Duration, LedgerError> {
     app.live.sample_all().await
 }
 
-/// Apart from the figures: it waits for long reads of others, which must not keep samples from being taken.
-async fn expiring(app: Arc<App>) -> Result<Duration, LedgerError> {
+/// Separate from `figures`: it may wait behind long reads, which must not delay the samples.
+async fn count_expiring(app: Arc<App>) -> Result<Duration, LedgerError> {
     app.live.count_expiring().await
 }
 

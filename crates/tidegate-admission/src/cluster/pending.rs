@@ -11,8 +11,8 @@ use parking_lot::Mutex;
 use tidegate_core::{CampaignId, Claim, ClaimId, Rejection, UserId};
 use tokio::sync::oneshot;
 
+use crate::cluster::claim_counts::ClaimCounts;
 use crate::cluster::gate::OutcomeReceiver;
-use crate::cluster::stream::BurstMonitor;
 use crate::intake::{AppendError, Unrecorded};
 
 /// Claims in one lookup.
@@ -45,33 +45,32 @@ struct PendingClaim {
 #[derive(Debug)]
 pub(super) struct Pending {
     claims: Mutex<HashMap<ClaimId, PendingClaim>>,
-    /// With this many, no further claims are submitted. Claims already on their way to the gate are still added.
-    max: usize,
     /// Whether requests wait for the outcomes of their claims.
     is_awaited: bool,
-    burst: Arc<BurstMonitor>,
+    counts: Arc<ClaimCounts>,
 }
 
 impl Pending {
     pub(super) fn new(max: usize, is_awaited: bool) -> Self {
-        Self { claims: Mutex::default(), max, is_awaited, burst: Arc::new(BurstMonitor::new(max / 2)) }
+        Self { claims: Mutex::default(), is_awaited, counts: Arc::new(ClaimCounts::new(max)) }
     }
 
-    pub(super) fn burst(&self) -> &Arc<BurstMonitor> {
-        &self.burst
+    pub(super) fn counts(&self) -> &Arc<ClaimCounts> {
+        &self.counts
     }
 
     /// The number of claims, without taking the lock.
     pub(super) fn count(&self) -> usize {
-        self.burst.unrecorded()
+        self.counts.unrecorded()
     }
 
     pub(super) fn is_empty(&self) -> bool {
         self.count() == 0
     }
 
+    /// Whether no further claims are submitted. Claims already on their way to the gate are still added.
     pub(super) fn is_full(&self) -> bool {
-        self.count() >= self.max
+        self.counts.is_full()
     }
 
     /// Adds claims that are about to be decided. Returns a receiver for each outcome; none if nobody waits.
@@ -89,7 +88,7 @@ impl Pending {
             let lookup_at = since + lookup_interval;
             claims.insert(id, PendingClaim { waiter, claim: None, since, lookup_at, lookup_interval });
         }
-        self.burst.set_unrecorded(claims.len());
+        self.counts.set_unrecorded(claims.len());
         receivers
     }
 
@@ -109,8 +108,8 @@ impl Pending {
                 None => drop(claims.remove(&id)),
             }
         }
-        self.burst.set_unrecorded(claims.len());
-        self.burst.add_granted(granted);
+        self.counts.set_unrecorded(claims.len());
+        self.counts.add_granted(granted);
         granted > 0
     }
 
@@ -123,7 +122,7 @@ impl Pending {
                 answers.push((waiter, rejection));
             }
         }
-        self.burst.set_unrecorded(claims.len());
+        self.counts.set_unrecorded(claims.len());
         drop(claims);
         for (waiter, rejection) in answers {
             // The request may have been cancelled.

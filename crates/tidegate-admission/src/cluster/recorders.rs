@@ -15,7 +15,7 @@ use tokio::task::AbortHandle;
 
 use crate::Now;
 use crate::cluster::gate::RedisGate;
-use crate::cluster::stream::{BurstMonitor, StreamIntake, StreamOptions};
+use crate::cluster::stream::{Deferral, StreamIntake, StreamOptions};
 use crate::intake::Intake;
 use crate::recorder::{self, Listener};
 
@@ -28,7 +28,7 @@ struct Dependencies {
     ledger: Arc<SqlLedger>,
     listener: Arc<dyn Listener>,
     now: Now,
-    burst: Option<Arc<BurstMonitor>>,
+    deferral: Option<Deferral>,
 }
 
 #[derive(Default)]
@@ -59,15 +59,15 @@ impl std::fmt::Debug for Recorders {
 }
 
 impl Recorders {
-    /// `burst` defers recording during bursts, if no request waits for it.
+    /// `deferral` is `None` if requests wait for their rows.
     pub(super) async fn start(
         &self,
         ledger: Arc<SqlLedger>,
         listener: Arc<dyn Listener>,
         now: Now,
-        burst: Option<Arc<BurstMonitor>>,
+        deferral: Option<Deferral>,
     ) {
-        self.dependencies.get_or_init(|| async { Dependencies { ledger, listener, now, burst } }).await;
+        self.dependencies.get_or_init(|| async { Dependencies { ledger, listener, now, deferral } }).await;
     }
 
     pub(super) fn stop(&self) {
@@ -153,7 +153,7 @@ fn start_recorder(
         dead_after: DEAD_AFTER,
         in_order: is_draw,
         appended: appended.clone(),
-        burst: dependencies.burst.clone(),
+        deferral: dependencies.deferral.clone(),
     };
     let intake = Arc::new(StreamIntake::new(gate.clone(), options, 0));
     let lease = is_draw.then(|| recording_lease(campaign.id, node));

@@ -8,7 +8,6 @@
 //! The plays of a draw must be recorded in the order in which they were dealt. So the stream of a draw has one reader
 //! at a time, the holder of its lease, which reads from the front and without a group.
 
-mod burst;
 mod entry;
 mod window;
 
@@ -21,10 +20,11 @@ use tidegate_core::{CampaignId, Claim, UserId};
 use tidegate_ledger::Position;
 use tokio::sync::{Mutex, Notify};
 
-pub use self::burst::BurstMonitor;
 use self::entry::{Decoded, Entry, GroupReply, Poison};
 pub(crate) use self::entry::{EncodedClaim, Entries};
 use self::window::{INITIAL_FETCH, Window};
+use crate::burst::{BurstDetector, SAMPLE_INTERVAL};
+use crate::cluster::claim_counts::ClaimCounts;
 use crate::cluster::gate::{RecordedEntries, RedisGate};
 use crate::cluster::redis_link::Link;
 use crate::gate::GateError;
@@ -50,8 +50,16 @@ pub struct StreamOptions {
     pub in_order: bool,
     /// Notified when claims of this node were appended.
     pub appended: Arc<Notify>,
-    /// Bursts during which the reader waits; `None` if it never does.
-    pub burst: Option<Arc<BurstMonitor>>,
+    /// Bursts of claims defer reading; `None` if they never do.
+    pub deferral: Option<Deferral>,
+}
+
+/// When a reader steps aside for admission.
+#[derive(Clone, Debug)]
+pub struct Deferral {
+    /// The claims of this node.
+    pub counts: Arc<ClaimCounts>,
+    pub max: Duration,
 }
 
 /// One reader of one stream.
@@ -62,6 +70,7 @@ pub struct StreamIntake {
     key: String,
     options: StreamOptions,
     window: Mutex<Window>,
+    burst: parking_lot::Mutex<BurstDetector>,
     depth: AtomicUsize,
     /// An entry could not be decoded.
     is_poisoned: AtomicBool,
@@ -70,7 +79,9 @@ pub struct StreamIntake {
 impl StreamIntake {
     /// `recorded` is where this reader's positions start.
     pub fn new(gate: Arc<RedisGate>, options: StreamOptions, recorded: Position) -> Self {
+        let max_deferral = options.deferral.as_ref().map_or(Duration::ZERO, |deferral| deferral.max);
         Self {
+            burst: parking_lot::Mutex::new(BurstDetector::new(max_deferral, 0, Instant::now())),
             link: gate.link().clone(),
             key: gate.intake_key(options.campaign, options.shard),
             gate,
@@ -187,13 +198,19 @@ impl StreamIntake {
         self.gate.delete_recorded(self.options.campaign, self.options.shard, GROUP, recorded).await
     }
 
-    /// Waits for the end of a burst. After that, everything is read before the reader waits again.
+    /// Waits for the end of a burst.
     async fn wait_for_burst(&self) {
-        if let Some(burst) = &self.options.burst
-            && !self.window.lock().await.is_behind
-        {
-            burst.wait_for_end().await;
-            self.window.lock().await.is_behind = true;
+        let Some(Deferral { counts, .. }) = &self.options.deferral else { return };
+        while !counts.is_half_full() && self.burst.lock().defers(counts.granted(), Instant::now()) {
+            tokio::time::sleep(SAMPLE_INTERVAL).await;
+        }
+    }
+
+    /// Sleeps until claims of this node were appended, or for `pause`: other nodes append, too.
+    async fn wait_for_claims(&self, pause: Duration) {
+        let granted = self.options.deferral.as_ref().map_or(0, |deferral| deferral.counts.granted());
+        if tokio::time::timeout(pause, self.options.appended.notified()).await.is_ok() {
+            self.burst.lock().assume_burst(granted, Instant::now());
         }
     }
 
@@ -217,7 +234,7 @@ impl StreamIntake {
             let entries = fetched.len();
             self.add(&mut window, fetched).await?;
             if entries < count {
-                window.is_behind = false;
+                self.burst.lock().caught_up();
                 // The claims per entry at low load say nothing about a burst.
                 window.fetch_size = INITIAL_FETCH;
                 break;
@@ -254,8 +271,7 @@ impl Intake for StreamIntake {
                         window.pause = (window.pause * 2).min(MAX_PAUSE);
                         window.pause
                     };
-                    // Either the notification or the end of the pause.
-                    let _ = tokio::time::timeout(pause, self.options.appended.notified()).await;
+                    self.wait_for_claims(pause).await;
                 }
                 Err(error) => {
                     tracing::warn!(%error, "the intake does not answer");

@@ -6,7 +6,6 @@
 //! claims.
 
 mod backlog;
-mod burst;
 pub mod disk;
 mod frame;
 mod scan;
@@ -25,9 +24,9 @@ use tidegate_ledger::Position;
 use tokio::sync::{Notify, mpsc, oneshot};
 
 use self::backlog::Backlog;
-use self::burst::BurstDetector;
 use self::disk::Disk;
 use self::segment::Segments;
+use crate::burst::{BurstDetector, SAMPLE_INTERVAL};
 use crate::intake::{AppendError, Intake, Unrecorded};
 
 #[derive(Clone, Debug)]
@@ -38,6 +37,8 @@ pub struct JournalOptions {
     pub max_unrecorded: usize,
     /// A request that waits longer than this is answered as late; zero if requests do not wait.
     pub answer_timeout: Duration,
+    /// How long a burst may defer recording; zero if it may not.
+    pub max_deferral: Duration,
 }
 
 /// Why a journal could not be opened.
@@ -99,6 +100,26 @@ pub(crate) struct Shared {
     answers: mpsc::UnboundedSender<Answers>,
 }
 
+impl Shared {
+    /// Waits for the end of a burst, unless the backlog is half full or a request waits for a row.
+    async fn wait_for_burst(&self) {
+        loop {
+            let (end, must_record) = {
+                let backlog = self.backlog.lock();
+                let is_awaited = backlog.recorded() < self.record_through.load(Ordering::Acquire);
+                (backlog.end(), is_awaited || backlog.is_half_full())
+            };
+            if must_record || !self.burst.lock().defers(end, Instant::now()) {
+                return;
+            }
+            tokio::select! {
+                () = self.record_now.notified() => {}
+                () = tokio::time::sleep(SAMPLE_INTERVAL) => {}
+            }
+        }
+    }
+}
+
 pub struct Journal {
     shared: Arc<Shared>,
     writer: Mutex<Option<JoinHandle<()>>>,
@@ -124,7 +145,7 @@ impl Journal {
             durable: Notify::new(),
             record_through: AtomicU64::new(0),
             record_now: Notify::new(),
-            burst: Mutex::new(BurstDetector::new(recorded)),
+            burst: Mutex::new(BurstDetector::new(options.max_deferral, recorded, Instant::now())),
             recyclable_after: AtomicU64::new(segments.recyclable_after()),
             segments: Mutex::new(segments),
             observer,
@@ -245,7 +266,7 @@ impl Intake for Journal {
     }
 
     async fn next(&self, max: usize) -> (Position, Vec<Arc<Claim>>) {
-        burst::wait(&self.shared).await;
+        self.shared.wait_for_burst().await;
         loop {
             let durable = self.shared.durable.notified();
             let (first, claims) = self.shared.backlog.lock().durable(max);
@@ -255,7 +276,7 @@ impl Intake for Journal {
             self.shared.burst.lock().caught_up();
             durable.await;
             self.shared.burst.lock().assume_burst(first - 1, Instant::now());
-            burst::wait(&self.shared).await;
+            self.shared.wait_for_burst().await;
         }
     }
 

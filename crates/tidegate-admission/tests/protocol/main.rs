@@ -1,8 +1,8 @@
 //! The protocol between gate and ledger, model-checked: two nodes, two shards, crashes, lost writes, reseeds.
 //!
-//! A small world in which every possible order of events is explored: claims, recorders that race and repeat
-//! themselves, returns, transfers between shards, servers that lose their data or fail over to an old replica, and
-//! reseeds at any moment. The properties are checked in every reachable state.
+//! The checker explores every interleaving of claims, racing and repeated recording, returns, transfers between shards,
+//! servers that lose their data or fail over to an old replica, and reseeds, within small bounds. The properties are
+//! checked in every reachable state.
 
 mod model;
 mod state;
@@ -23,7 +23,7 @@ fn lost_writes_and_a_reseed_neither_oversell_nor_lose_a_unit() {
 }
 
 #[test]
-fn a_unit_that_moves_while_a_server_forgets_is_not_sold_twice() {
+fn a_unit_in_transfer_during_data_loss_is_not_sold_twice() {
     walk_through(Protocol { faults: 1, copies: 1, reseeds: 1, transfers: 1, cancels: 0 });
 }
 

@@ -100,7 +100,7 @@ impl Model for Protocol {
             Action::RaiseEpoch => state.raise_epoch()?,
             Action::Install { shard } => {
                 let mut seed = state.seeds[shard].take()?;
-                // The stream is not the seed's: what waits there is rejected by its epoch.
+                // A reseed keeps the stream; the recorder rejects its entries by their epoch.
                 seed.stream = state.gate[shard].as_ref().map(|old| old.stream.clone()).unwrap_or_default();
                 state.gate[shard] = Some(seed);
                 state.replica[shard].clone_from(&state.gate[shard]);
@@ -113,20 +113,20 @@ impl Model for Protocol {
     fn properties(&self) -> Vec<Property<Self>> {
         vec![
             Property::always(
-                "a slot has one active order, and nobody more than the limit",
+                "a slot has at most one active order, and no user exceeds the limit",
                 |_, state: &State| state.is_sound(),
             ),
             Property::always("once quiet, every slot is held or free", |world: &Protocol, state: &State| {
-                // A unit that had moved to a shard which then forgot it is found by the reseed that the loss calls for.
+                // A unit that moved to a shard before that shard lost it is found by the reseed after the loss.
                 let moved = state.lost.contains(&true) && state.left.transfers < world.transfers;
                 !state.is_quiet() || moved || state.is_whole()
             }),
             Property::always(
-                "once quiet, no slot is both or free twice, unless writes were lost unnoticed",
+                "once quiet, no slot is both held and free or free twice, unless writes were lost unnoticed",
                 |_, state: &State| !state.is_quiet() || state.lost.contains(&true) || state.is_apart(),
             ),
             Property::always(
-                "once quiet, every claim has met its fate, unless a server forgot it",
+                "once quiet, every claim is recorded, unless a server lost data",
                 |world: &Protocol, state: &State| {
                     let tried: u8 = state.tries.iter().sum();
                     !state.is_quiet()

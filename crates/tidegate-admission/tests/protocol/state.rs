@@ -1,19 +1,19 @@
-//! The state of the model and the rules of the protocol, numbered as in the protocol's description.
+//! The state of the model and the steps of the protocol.
 
 use std::collections::BTreeMap;
 
 pub(crate) const SHARDS: usize = 2;
 pub(crate) const USERS: usize = 2;
 pub(crate) const NODES: usize = 2;
-/// Units per user.
+/// Maximum number of units per user.
 pub(crate) const LIMIT: u8 = 1;
-/// Claims each user may try in all.
+/// Maximum number of claims per user.
 pub(crate) const TRIES: [u8; USERS] = [2, 1];
-/// The slots each shard is given by a seed.
+/// The slots that a seed assigns to each shard.
 pub(crate) const OWNED: [&[u8]; SHARDS] = [&[0], &[1]];
 
 pub(crate) type Slot = u8;
-/// User and try.
+/// The user, and the number of the user's claim.
 pub(crate) type Order = (u8, u8);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -31,19 +31,19 @@ pub(crate) struct Entry {
     pub(crate) epoch: u8,
 }
 
-/// One shard of the gate with its stream: what a server holds, and what a replica may hold a copy of.
+/// One shard of the gate with its stream: the data of a server or of its replica.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Shard {
     pub(crate) epoch: u8,
     pub(crate) version: u8,
-    /// A bit for each slot that is free.
+    /// Bit set of free slots.
     pub(crate) free: u8,
     pub(crate) units: [u8; USERS],
     pub(crate) applied: usize,
     pub(crate) stream: Vec<Entry>,
-    /// Units on their way to the other shard, kept until the other has them.
+    /// A transfer to the other shard, with its id, kept until it is acknowledged.
     pub(crate) leaving: Option<(u8, Slot)>,
-    /// The last transfer that arrived.
+    /// The id of the last transfer that arrived.
     pub(crate) arrived: u8,
 }
 
@@ -53,23 +53,23 @@ pub(crate) struct State {
     pub(crate) epoch: u8,
     pub(crate) orders: BTreeMap<Order, Fate>,
     pub(crate) units: [u8; USERS],
-    /// Returned slots with their users, for each shard, in order.
+    /// Returned slots with their users, per shard, in order.
     pub(crate) log: [Vec<(u8, Slot)>; SHARDS],
     // The gate.
     pub(crate) gate: [Option<Shard>; SHARDS],
     pub(crate) replica: [Option<Shard>; SHARDS],
-    /// A reseed in progress: what is still to be installed.
+    /// A reseed in progress: the shards that are still to be installed.
     pub(crate) seeds: [Option<Shard>; SHARDS],
     // The nodes.
     pub(crate) seen: [[(u8, u8); SHARDS]; NODES],
     pub(crate) tries: [u8; USERS],
-    // What may still happen.
+    // Remaining bounds.
     pub(crate) left: Protocol,
-    /// A server woke up with an old copy and nobody has noticed yet.
+    /// The shard failed over to an old copy and was not reseeded since.
     pub(crate) lost: [bool; SHARDS],
 }
 
-/// Users are routed by hash; here, by number.
+/// The real gate routes users by hash; the model, by number.
 pub(crate) fn shard_of(user: u8) -> usize {
     usize::from(user) % SHARDS
 }
@@ -78,12 +78,12 @@ pub(crate) fn bit(slot: Slot) -> u8 {
     1 << slot
 }
 
-/// How much may happen in one world: each of them is small enough to be walked through to its end.
+/// Bounds on the events of one model, small enough to explore its whole state space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Protocol {
-    /// Servers that forget, or wake up with an old copy.
+    /// Data losses and failovers to an old replica.
     pub(crate) faults: u8,
-    /// Copies a replica takes.
+    /// Replications after the initial one.
     pub(crate) copies: u8,
     pub(crate) reseeds: u8,
     pub(crate) transfers: u8,
@@ -98,7 +98,7 @@ impl State {
         })
     }
 
-    /// What a gate of the ledger's epoch is rebuilt from: the free slots, the users' units, the end of the log.
+    /// The shard as a reseed rebuilds it from the ledger: free slots, units per user, end of the log.
     pub(crate) fn seed(&self, shard: usize) -> Shard {
         let owned = OWNED[shard].iter().fold(0, |owned, slot| owned | bit(*slot));
         let mut units = [0; USERS];
@@ -117,14 +117,14 @@ impl State {
         }
     }
 
-    /// Rule 2: one entry, in one transaction.
+    /// Records one stream entry, in one transaction.
     pub(crate) fn record(&mut self, entry: Entry) {
         if self.orders.contains_key(&entry.order) {
             return;
         }
         let user = usize::from(entry.order.0);
         if entry.epoch < self.epoch {
-            // The reseed has counted its slot as free already.
+            // The reseed has already counted its slot as free.
             self.orders.insert(entry.order, Fate::Rejected);
             return;
         }
@@ -140,11 +140,11 @@ impl State {
         self.orders.insert(entry.order, Fate::Active(entry.slot));
     }
 
-    /// Rule 1: one claim, decided and appended in one step.
+    /// Decides one claim and appends it to the stream, in one step.
     pub(crate) fn claim(&mut self, node: usize, user: usize) -> Option<()> {
         let at = user % SHARDS;
         let shard = self.gate[at].as_mut()?;
-        // Rule 5: what knows less than this node has seen is not asked for anything.
+        // A shard that is older than this node has seen grants nothing.
         if (shard.epoch, shard.version) < self.seen[node][at] || self.tries[user] >= TRIES[user] {
             return None;
         }
@@ -162,7 +162,7 @@ impl State {
         Some(())
     }
 
-    /// An entry goes only after the ledger has it.
+    /// Deletes a stream entry; possible only after it is recorded.
     pub(crate) fn delete(&mut self, shard: usize, at: usize) -> Option<()> {
         let server = self.gate[shard].as_mut()?;
         self.orders.get(&server.stream.get(at)?.order)?;
@@ -170,7 +170,7 @@ impl State {
         Some(())
     }
 
-    /// Rule 3: what gives a unit back, in one transaction.
+    /// Returns a unit and appends it to the stock log, in one transaction.
     pub(crate) fn cancel(&mut self, order: Order) -> Option<()> {
         let fate = self.orders.get_mut(&order)?;
         let Fate::Active(slot) = *fate else { return None };
@@ -181,7 +181,7 @@ impl State {
         Some(())
     }
 
-    /// The gate takes in the next entry of the log.
+    /// Applies the next entry of the stock log to the gate.
     pub(crate) fn follow(&mut self, shard: usize) -> Option<()> {
         let server = self.gate[shard].as_mut().filter(|server| server.epoch == self.epoch)?;
         let (user, slot) = *self.log[shard].get(server.applied)?;
@@ -192,7 +192,7 @@ impl State {
         Some(())
     }
 
-    /// Rule 6: a unit leaves one shard, arrives at the other, is acknowledged.
+    /// First step of a transfer between shards; `arrive` and `acknowledge` follow.
     pub(crate) fn leave(&mut self, from: usize) -> Option<()> {
         let server =
             self.gate[from].as_mut().filter(|server| server.free != 0 && server.leaving.is_none())?;
@@ -226,7 +226,7 @@ impl State {
         Some(())
     }
 
-    /// Rule 4, under a lease, so one at a time: later recorders see the new epoch, then the seeds are made.
+    /// Starts a reseed. A lease allows one at a time. Recorders see the new epoch before the seeds are built.
     pub(crate) fn raise_epoch(&mut self) -> Option<()> {
         if self.seeds.iter().any(Option::is_some) {
             return None;
@@ -239,7 +239,7 @@ impl State {
         Some(())
     }
 
-    /// Nothing is on its way anywhere, and gate and ledger are of one epoch.
+    /// Nothing is in transit, everything is recorded, and gate and ledger are in the same epoch.
     pub(crate) fn is_quiet(&self) -> bool {
         self.seeds.iter().all(Option::is_none)
             && self.gate.iter().enumerate().all(|(at, shard)| {
@@ -252,6 +252,7 @@ impl State {
             })
     }
 
+    /// A slot has at most one active order, and no user exceeds the limit.
     pub(crate) fn is_sound(&self) -> bool {
         let active = || self.orders.iter().filter(|(_, fate)| matches!(fate, Fate::Active(_)));
         let one_each = active().count() == self.held().count_ones() as usize;
@@ -261,11 +262,13 @@ impl State {
             })
     }
 
+    /// Every slot is held or free.
     pub(crate) fn is_whole(&self) -> bool {
         let all = OWNED.concat().iter().fold(0, |all, slot| all | bit(*slot));
         self.gate.iter().flatten().fold(self.held(), |found, shard| found | shard.free) == all
     }
 
+    /// No slot is both held and free, or free in two shards.
     pub(crate) fn is_apart(&self) -> bool {
         let mut seen = self.held();
         self.gate.iter().flatten().all(|shard| {

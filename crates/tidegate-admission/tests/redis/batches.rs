@@ -51,7 +51,7 @@ async fn claims_queued_when_a_pool_handle_is_closed_are_still_decided() {
     let server = servers::Redis::start(&[]);
     let gate = gate(&server, 3).await;
     let mut queued = join_all((1..=4).map(|number| gate.decide(request(number, number, 1, 1), UNCHECKED)));
-    assert!(poll_immediate(&mut queued).await.is_none(), "they are queued");
+    assert!(poll_immediate(&mut queued).await.is_none(), "the claims are queued");
     gate.close(CAMPAIGN);
     assert_eq!(decisions(&queued.await), ["1@1", "2@2", "3@3", "sold_out"]);
 }
@@ -77,7 +77,7 @@ async fn claims_in_one_call_are_decided_one_after_the_other() {
     let outcomes = together(&gate, asked).await;
     let expected = ["1@1", "InFlight", "limit_reached", "2@2", "KeyUnchecked", "sold_out", "3@3", "sold_out"];
     assert_eq!(decisions(&outcomes), expected);
-    assert_eq!(server.cli(&["xlen", &gate.intake_key(CAMPAIGN, 0)]).trim(), "1", "they were one batch");
+    assert_eq!(server.cli(&["xlen", &gate.intake_key(CAMPAIGN, 0)]).trim(), "1", "the claims were one batch");
     assert_eq!(gate.units_of(CAMPAIGN, user(4)).await.unwrap(), None, "a rejected buyer leaves no trace");
     // A retry of a claim in flight is recognised on every node until the claim is recorded.
     assert!(gate.is_in_flight(CAMPAIGN, user(1), &IdempotencyKey([7; 16])).await.unwrap());
@@ -87,7 +87,11 @@ async fn claims_in_one_call_are_decided_one_after_the_other() {
     );
     let intake = reader(&gate, "one", Duration::from_secs(10));
     let granted: Vec<_> = outcomes.into_iter().filter_map(|outcome| outcome.ok().map(Arc::new)).collect();
-    assert_eq!(intake.next(10).await, (1, granted), "as they were granted, in their order");
+    assert_eq!(
+        intake.next(10).await,
+        (1, granted),
+        "claims are read in the order in which they were granted"
+    );
     intake.recorded(3).await;
     assert_eq!((gate.queued_units(CAMPAIGN).await.unwrap(), intake.depth()), (0, 0));
     assert!(!gate.is_in_flight(CAMPAIGN, user(1), &IdempotencyKey([7; 16])).await.unwrap());
@@ -114,7 +118,7 @@ async fn an_entry_is_kept_until_the_last_of_its_claims_is_recorded() {
 }
 
 #[tokio::test]
-async fn a_claim_that_cannot_be_read_does_not_take_its_neighbours_along() {
+async fn an_undecodable_claim_does_not_affect_other_claims() {
     let server = servers::Redis::start(&[]);
     let gate = gate(&server, 9).await;
     let key = gate.intake_key(CAMPAIGN, 0);
@@ -130,7 +134,7 @@ async fn a_claim_that_cannot_be_read_does_not_take_its_neighbours_along() {
 
 /// The rate limit counts the attempts on all nodes, whatever their result.
 #[tokio::test]
-async fn a_rate_limit_holds_over_all_nodes_together() {
+async fn a_rate_limit_applies_across_nodes() {
     let server = servers::Redis::start(&[]);
     let one = gate(&server, 100).await;
     let two = RedisGate::new(Link::open(&server.url()).await.unwrap(), "", "two");
@@ -151,8 +155,11 @@ async fn a_rate_limit_holds_over_all_nodes_together() {
             "other buyers are not limited"
         );
     }
-    assert!(refused >= 14, "at most two a second, of which there may have been three: {refused}");
+    assert!(refused >= 14, "at most two per second, over at most three seconds: {refused}");
     tokio::time::sleep(Duration::from_millis(1100)).await;
     let later = two.decide(request(99, 1, 1, 1), often).await;
-    assert!(matches!(later, Err(DecideError::Rejected(Rejection::LimitReached))), "counted anew: {later:?}");
+    assert!(
+        matches!(later, Err(DecideError::Rejected(Rejection::LimitReached))),
+        "a new second starts a new count: {later:?}"
+    );
 }

@@ -51,7 +51,7 @@ async fn every_key_of_a_buyer_is_in_flight_until_its_own_claim_is_recorded() {
         let repeated = two.decide(keyed(10, 1, 3, key), UNCHECKED).await;
         assert!(matches!(repeated, Err(DecideError::InFlight)), "{key}: {repeated:?}");
         assert!(is_in_flight(&two, 1, key).await);
-        assert!(!is_in_flight(&two, 2, key).await, "it is another buyer's");
+        assert!(!is_in_flight(&two, 2, key).await, "keys are separate per buyer");
     }
     let intake = reader(&one, "one", Duration::from_secs(10));
     assert_eq!(intake.next(2).await.1.len(), 2);
@@ -63,7 +63,11 @@ async fn every_key_of_a_buyer_is_in_flight_until_its_own_claim_is_recorded() {
         let repeated = two.decide(keyed(11, 1, 3, key), UNCHECKED).await;
         let in_flight = matches!(repeated, Err(DecideError::InFlight));
         let unchecked = matches!(repeated, Err(DecideError::KeyUnchecked));
-        assert_eq!((in_flight, unchecked), (waits, !waits), "{key}: the ledger has what is recorded");
+        assert_eq!(
+            (in_flight, unchecked),
+            (waits, !waits),
+            "{key}: a recorded key must be checked in the ledger"
+        );
     }
     assert_eq!(one.unrecorded_claims(CAMPAIGN, 0).await.unwrap(), 1);
 }
@@ -138,7 +142,7 @@ async fn attempts_of_one_batch_are_counted_one_after_the_other() {
 }
 
 #[tokio::test]
-async fn a_reseeded_pool_knows_units_and_no_entries() {
+async fn a_reseeded_pool_keeps_units_but_no_stream_entries() {
     let server = servers::Redis::start(&[]);
     let gate = gate(&server, 9).await;
     gate.decide(keyed(1, 1, 3, 7), UNCHECKED).await.unwrap();

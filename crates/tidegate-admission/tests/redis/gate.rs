@@ -49,7 +49,7 @@ async fn a_server_that_lost_data_grants_nothing_until_the_pool_is_installed_agai
     assert_eq!(
         gate.claim(request(6, 6, 1, 1)).await,
         Err(Rejection::NotReady),
-        "below the version that was seen"
+        "the version is below the one that was seen"
     );
     gate.install(CAMPAIGN, Seed { epoch: 3, taken: vec![1], ..seed(10) }).await.unwrap();
     assert_eq!(gate.claim(request(7, 7, 1, 1)).await.unwrap().slots.to_string(), "2");
@@ -84,7 +84,7 @@ async fn a_lost_reply_is_requested_again_and_nothing_is_decided_twice() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_unreachable_server_is_given_up_within_a_bound_and_found_again() {
+async fn an_unreachable_server_times_out_and_is_reconnected() {
     let server = servers::Redis::start(&[]);
     let link = Link::open(&server.url()).await.unwrap();
     let gate = gate(&link);
@@ -100,7 +100,7 @@ async fn an_unreachable_server_is_given_up_within_a_bound_and_found_again() {
             }
         }
     };
-    tokio::time::timeout(Duration::from_secs(20), found).await.expect("it is found again");
+    tokio::time::timeout(Duration::from_secs(20), found).await.expect("the gate reconnects");
 }
 
 #[tokio::test(flavor = "multi_thread")]

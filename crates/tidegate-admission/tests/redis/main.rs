@@ -1,6 +1,6 @@
 //! The Redis gate and its streams, against private servers.
 
-#![expect(clippy::unwrap_used, reason = "a test says what it expects by failing")]
+#![expect(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
 
 mod batches;
 mod buyers;

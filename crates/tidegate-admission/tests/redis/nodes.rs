@@ -68,7 +68,7 @@ struct World {
     gates: Vec<Arc<RedisGate>>,
     ledger: Arc<SqlLedger>,
     frozen: Vec<Arc<AtomicBool>>,
-    /// A buyer was told that the gate is not ready: reseed it.
+    /// A claim was rejected with `not_ready`: reseed the gate.
     reseed: AtomicBool,
     orders: AtomicU64,
     told: AtomicU64,
@@ -104,7 +104,7 @@ impl World {
                     dead_after: Duration::from_millis(400),
                     in_order: false,
                     appended: Arc::default(),
-                    burst: None,
+                    deferral: None,
                 };
                 let intake = StreamIntake::new(gate.clone(), options, 0);
                 let records = Arc::new(OnNode { ledger: ledger.clone(), frozen: stopped.clone() });
@@ -210,7 +210,7 @@ async fn sell_through<F: Future<Output = ()>>(world: Arc<World>, fault: impl FnO
         crowd.spawn(world.clone().buy(buyer));
     }
     crowd.join_all().await;
-    assert_eq!(world.sold().await, STOCK, "sold out, and not more");
+    assert_eq!(world.sold().await, STOCK, "exactly the stock is sold");
     assert!(world.told.load(Ordering::SeqCst) <= STOCK.into());
     let audit = world.ledger.campaigns.audit(CAMPAIGN).await.unwrap().unwrap();
     assert_eq!(audit.violations, Vec::<String>::new());

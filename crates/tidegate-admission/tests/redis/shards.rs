@@ -1,4 +1,5 @@
-//! A pool split over shards: units move to where they are needed, and "sold out" is said only at the end.
+//! A pool split over shards: units move to where they are needed, and claims are rejected with `sold_out` only when
+//! no shard has units left.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +14,7 @@ use tidegate_testing::servers::redis as servers;
 
 use crate::support::gate;
 
-/// Every buyer gets a unit while one is free in any shard; then all are told that it is sold out.
+/// Every buyer gets a unit while one is free in any shard; later claims are rejected with `sold_out`.
 async fn sells_exactly(gates: Vec<RedisGate>, stock: u32) {
     let gates = Arc::new(gates);
     let mut crowd = tokio::task::JoinSet::new();
@@ -79,6 +80,6 @@ async fn a_transfer_that_a_node_left_half_done_is_finished_by_another() {
     let key = |name: &str| gate.intake_key(CAMPAIGN, 0).replace(":intake", name);
     server.cli(&["hincrby", &key(":pool"), "next", "2"]);
     server.cli(&["hset", &key(":leaving"), "dead-1", "1 1 1"]);
-    assert_eq!(gate.figures(CAMPAIGN).await.unwrap().unwrap().free, 5, "it is in transit");
+    assert_eq!(gate.figures(CAMPAIGN).await.unwrap().unwrap().free, 5, "one unit is in transit");
     sells_exactly(vec![gate], 6).await;
 }

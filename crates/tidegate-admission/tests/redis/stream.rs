@@ -43,12 +43,12 @@ async fn a_granted_claim_is_in_the_stream_in_the_same_step() {
     assert_eq!(
         (position, claims),
         (1, vec![Arc::new(first), Arc::new(second)]),
-        "granted ones only, in their order"
+        "granted claims only, in order"
     );
 }
 
 #[tokio::test]
-async fn an_entry_that_cannot_be_read_is_set_aside_and_the_others_come_out() {
+async fn an_undecodable_entry_is_set_aside_and_the_others_are_read() {
     let server = servers::Redis::start(&[]);
     let gate = gate(&Link::open(&server.url()).await.unwrap());
     let key = gate.intake_key(CAMPAIGN, 0);

@@ -28,7 +28,7 @@ pub(crate) fn reader(
         dead_after,
         in_order: false,
         appended: Arc::default(),
-        burst: None,
+        deferral: None,
     };
     StreamIntake::new(gate, options, recorded)
 }

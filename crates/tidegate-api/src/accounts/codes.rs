@@ -16,7 +16,7 @@ use utoipa::ToSchema;
 pub(crate) struct CodeInput {
     #[schema(example = "+8613800138000")]
     phone: String,
-    /// `register` or `login`; if not said, whichever fits the number.
+    /// `register` or `login`. Default: `login` if the number has an account, otherwise `register`.
     purpose: Option<String>,
 }
 
@@ -24,12 +24,14 @@ pub(crate) struct CodeInput {
 pub(crate) struct CodeShape {
     expires_in_s: u64,
     resend_after_s: u64,
-    /// Only where the configuration reveals codes, as the demo does.
+    /// The code itself. Present only if the configuration reveals codes, as the demo does.
     #[serde(skip_serializing_if = "Option::is_none")]
     code: Option<String>,
 }
 
-/// Sends a one-time code to a number. Whether the number has an account does not show.
+/// Send a one-time code by text message.
+///
+/// The response does not reveal whether the number has an account.
 #[utoipa::path(post, path = "/v1/auth/codes", tag = "buyers", request_body = CodeInput,
     responses((status = 202, body = CodeShape), (status = 422, body = Problem), (status = 429, body = Problem)))]
 pub(crate) async fn codes(
@@ -44,14 +46,16 @@ pub(crate) async fn codes(
         Some("register") => Some(Purpose::Register),
         Some("login") => Some(Purpose::Login),
         Some(_) => {
-            checks.wrong("purpose", "must be register or login");
+            checks.error("purpose", "must be register or login");
             None
         }
     };
-    let phone = checks.done(phone)?;
+    let phone = checks.finish(phone)?;
     let app = site.app.clone();
     let address = address.to_string();
-    let sent = site.carry_out(async move { app.accounts.send_code(&phone, purpose, &address).await }).await?;
+    let sent = site
+        .run_to_completion(async move { app.accounts.send_code(&phone, purpose, &address).await })
+        .await?;
     let shape = CodeShape {
         expires_in_s: sent.expires_in.as_secs(),
         resend_after_s: sent.resend_after.as_secs(),

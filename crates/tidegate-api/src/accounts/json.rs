@@ -6,7 +6,7 @@ use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 use tidegate_app::accounts::SignedIn;
 use tidegate_http::Site;
-use tidegate_http::browser::{WANTS_COOKIE, cookie};
+use tidegate_http::browser::{SESSION_TRANSPORT_HEADER, cookie};
 use utoipa::ToSchema;
 
 #[derive(Debug, Serialize, ToSchema)]
@@ -20,20 +20,20 @@ pub(crate) struct UserShape {
 
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct SessionShape {
-    /// Not there when the session comes as a cookie.
+    /// Bearer token. Absent if the session is set as a cookie.
     #[serde(skip_serializing_if = "Option::is_none")]
     token: Option<String>,
-    /// An hour after it was last used.
+    /// One hour after the last use of the session.
     expires_at: String,
     user: UserShape,
 }
 
-/// The session in the answer, or as a cookie for a page of ours that asks for it.
+/// Returns the token in the body, or as a cookie if the request has the header `Tidegate-Session: cookie`.
 pub(crate) fn session(site: &Site, headers: &HeaderMap, status: StatusCode, signed_in: SignedIn) -> Response {
     let SignedIn { token, expires_at, account } = signed_in;
     let user =
         UserShape { id: site.app.print(account.user), phone: Some(account.phone), name: Some(account.name) };
-    let as_cookie = headers.get(WANTS_COOKIE).is_some_and(|wanted| wanted == "cookie");
+    let as_cookie = headers.get(SESSION_TRANSPORT_HEADER).is_some_and(|wanted| wanted == "cookie");
     let set_cookie = as_cookie.then(|| [(header::SET_COOKIE, cookie(Some(&token)))]);
     let token = (!as_cookie).then_some(token);
     let body = Json(SessionShape { token, expires_at: expires_at.to_string(), user });

@@ -1,4 +1,4 @@
-//! Signing in and out.
+//! Sign-in and sign-out of buyers.
 
 use axum::extract::State;
 use axum::http::{HeaderMap, Method, StatusCode, header};
@@ -21,7 +21,9 @@ pub(crate) struct LoginInput {
     code: Option<String>,
 }
 
-/// Signs in with a password or a code, one of them.
+/// Sign in a buyer.
+///
+/// Send either `password` or `code`, not both.
 #[utoipa::path(post, path = "/v1/auth/login", tag = "buyers", request_body = LoginInput,
     responses((status = 200, body = SessionShape), (status = 401, body = Problem), (status = 403, body = Problem),
               (status = 422, body = Problem), (status = 503, body = Problem)))]
@@ -34,14 +36,14 @@ pub(crate) async fn login(
     let mut checks = Checks::default();
     let phone = checks.phone("phone", &phone);
     if password.is_some() == code.is_some() {
-        checks.wrong("password", "give either a password or a code");
+        checks.error("password", "give either a password or a code");
     }
     for (field, secret) in [("password", &password), ("code", &code)] {
         if let Some(secret) = secret {
             checks.secret(field, secret, 1, 128);
         }
     }
-    let phone = checks.done(phone)?;
+    let phone = checks.finish(phone)?;
     let app = site.app.clone();
     let change = async move {
         match (password, code) {
@@ -49,11 +51,11 @@ pub(crate) async fn login(
             (None, code) => app.accounts.login_by_code(&phone, &code.unwrap_or_default()).await,
         }
     };
-    let signed_in = site.carry_out(change).await?;
+    let signed_in = site.run_to_completion(change).await?;
     Ok(session(&site, &headers, StatusCode::OK, signed_in))
 }
 
-/// Ends the session.
+/// Sign out and end the session.
 #[utoipa::path(post, path = "/v1/auth/logout", tag = "buyers", security(("bearer" = [])),
     responses((status = 204), (status = 401, body = Problem)))]
 pub(crate) async fn logout(
@@ -63,6 +65,6 @@ pub(crate) async fn logout(
 ) -> Result<Response, Problem> {
     let token = token(&Method::POST, &headers)?.unwrap_or_default().to_owned();
     let app = site.app.clone();
-    site.carry_out(async move { app.accounts.logout(&token).await }).await?;
+    site.run_to_completion(async move { app.accounts.logout(&token).await }).await?;
     Ok((StatusCode::NO_CONTENT, [(header::SET_COOKIE, cookie(None))]).into_response())
 }

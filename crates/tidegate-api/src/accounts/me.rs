@@ -8,7 +8,9 @@ use tidegate_http::problem::Problem;
 
 use crate::accounts::json::UserShape;
 
-/// Who the token belongs to.
+/// Get the signed-in buyer.
+///
+/// `phone` and `name` are absent for a buyer without an account, for example one identified by a JWT.
 #[utoipa::path(get, path = "/v1/me", tag = "buyers", security(("bearer" = [])),
     responses((status = 200, body = UserShape), (status = 401, body = Problem)))]
 pub(crate) async fn me(State(site): State<Site>, Buyer(user): Buyer) -> Result<Json<UserShape>, Problem> {

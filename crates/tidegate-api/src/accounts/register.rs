@@ -22,7 +22,9 @@ pub(crate) struct RegisterInput {
     password: String,
 }
 
-/// Makes an account for a number that the code proves, and signs in.
+/// Create a buyer account and sign in.
+///
+/// `code` must be the one-time code that was sent to `phone`.
 #[utoipa::path(post, path = "/v1/auth/register", tag = "buyers", request_body = RegisterInput,
     responses((status = 201, body = SessionShape), (status = 403, body = Problem), (status = 409, body = Problem),
               (status = 422, body = Problem), (status = 503, body = Problem)))]
@@ -37,9 +39,10 @@ pub(crate) async fn register(
     checks.text("name", name.trim(), 1, 50);
     checks.secret("password", &password, 8, 128);
     checks.secret("code", &code, 1, 16);
-    let phone = checks.done(phone)?;
+    let phone = checks.finish(phone)?;
     let (app, name) = (site.app.clone(), name.trim().to_owned());
-    let signed_in =
-        site.carry_out(async move { app.accounts.register(phone, &code, name, password).await }).await?;
+    let signed_in = site
+        .run_to_completion(async move { app.accounts.register(phone, &code, name, password).await })
+        .await?;
     Ok(session(&site, &headers, StatusCode::CREATED, signed_in))
 }

@@ -1,15 +1,15 @@
-//! API keys, for admins.
+//! Managing API keys; for admins only.
 
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
 use serde::{Deserialize, Serialize};
 use tidegate_app::App;
+use tidegate_app::ledger_types::ApiKey;
 use tidegate_app::operators::keys::{KEYS_SCOPE, MAX_LISTED};
-use tidegate_app::records::ApiKey;
 use tidegate_core::{ApiKeyId, Moment};
 use tidegate_http::Site;
-use tidegate_http::input::{Admin, Id, Input, Key};
+use tidegate_http::input::{Admin, Id, Input, OperatorIdempotencyKey};
 use tidegate_http::inputs::Checks;
 use tidegate_http::problem::Problem;
 use utoipa::ToSchema;
@@ -23,7 +23,7 @@ pub(crate) fn routes() -> OpenApiRouter<Site> {
     OpenApiRouter::new().routes(routes!(create, list)).routes(routes!(revoke))
 }
 
-/// A key with which a machine acts as an operator.
+/// A key with which a program acts as an operator.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct ApiKeyShape {
     id: String,
@@ -31,30 +31,30 @@ pub(crate) struct ApiKeyShape {
     /// `viewer`, `operator` or `admin`.
     role: &'static str,
     created_at: String,
-    /// As the audit log names them.
+    /// The actor that created it, as in the audit log.
     #[schema(example = "operator:lin")]
     created_by: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     revoked_at: Option<String>,
-    /// To the minute.
+    /// Accurate to the minute.
     #[serde(skip_serializing_if = "Option::is_none")]
     last_used_at: Option<String>,
-    /// What goes behind `Bearer`: shown when it is made, and never again, in no repetition either.
+    /// The bearer token. Present only in the response that created the key.
     #[serde(skip_serializing_if = "Option::is_none")]
     key: Option<String>,
 }
 
 impl ApiKeyShape {
     fn of(app: &App, key: ApiKey) -> Self {
-        let said = |moment: Moment| moment.to_string();
+        let format = |moment: Moment| moment.to_string();
         Self {
             id: app.print(key.id),
             name: key.name,
             role: key.role.as_str(),
             created_at: key.created_at.to_string(),
             created_by: key.created_by,
-            revoked_at: key.revoked_at.map(said),
-            last_used_at: key.last_used_at.map(said),
+            revoked_at: key.revoked_at.map(format),
+            last_used_at: key.last_used_at.map(format),
             key: None,
         }
     }
@@ -63,7 +63,7 @@ impl ApiKeyShape {
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ApiKeyInput {
-    /// What the audit log calls it: 2 to 40 of the characters a to z, 0 to 9, dot, dash and underscore.
+    /// Name in the audit log: 2 to 40 of the characters a to z, 0 to 9, dot, dash and underscore.
     #[schema(example = "deploy")]
     name: String,
     /// `viewer`, `operator` or `admin`.
@@ -71,8 +71,10 @@ pub(crate) struct ApiKeyInput {
     role: String,
 }
 
-/// Makes an API key. It is shown here and never again: a repetition with the same `Idempotency-Key` is answered without
-/// `key`. Whoever has lost it revokes it and makes another.
+/// Create an API key.
+///
+/// `key` is returned only once: a request repeated with the same `Idempotency-Key` is answered without it. If it is
+/// lost, revoke the API key and create another.
 #[utoipa::path(post, path = "/v1/admin/keys", tag = "operators", request_body = ApiKeyInput,
     params(("Idempotency-Key" = Option<String>, Header)), security(("bearer" = [])),
     responses((status = 201, body = ApiKeyShape), (status = 401, body = Problem), (status = 403, body = Problem),
@@ -80,20 +82,22 @@ pub(crate) struct ApiKeyInput {
 pub(crate) async fn create(
     State(site): State<Site>,
     Admin(by): Admin,
-    key: Key,
+    key: OperatorIdempotencyKey,
     input: Input<ApiKeyInput>,
 ) -> Result<(StatusCode, Json<ApiKeyShape>), Problem> {
-    let remember = key.remember(KEYS_SCOPE, "", input.fingerprint);
+    let idempotent_request = key.into_request(KEYS_SCOPE, "", input.fingerprint);
     let mut checks = Checks::default();
     let role = role(&mut checks, &input.value.role);
-    let (role, name, app) = (checks.done(role)?, input.value.name, site.app.clone());
-    let change = async move { app.operators.create_api_key(&by, name, role, remember).await };
-    let (made, secret) = site.carry_out(change).await?;
+    let (role, name, app) = (checks.finish(role)?, input.value.name, site.app.clone());
+    let change = async move { app.operators.create_api_key(&by, name, role, idempotent_request).await };
+    let (made, secret) = site.run_to_completion(change).await?;
     let shape = ApiKeyShape { key: secret, ..ApiKeyShape::of(&site.app, made) };
     Ok((StatusCode::CREATED, Json(shape)))
 }
 
-/// API keys: those that work, then those that were revoked in the last ninety days; newest first.
+/// List API keys.
+///
+/// Valid keys first, then keys revoked in the last ninety days; each group newest first.
 #[utoipa::path(get, path = "/v1/admin/keys", tag = "operators", security(("bearer" = [])),
     responses((status = 200, body = PageShape<ApiKeyShape>), (status = 401, body = Problem),
               (status = 403, body = Problem)))]
@@ -103,11 +107,13 @@ pub(crate) async fn list(
 ) -> Result<Json<PageShape<ApiKeyShape>>, Problem> {
     let app = &site.app;
     let keys = app.operators.api_keys().await?;
-    // One page has them all.
+    // All keys fit on one page.
     Ok(Json(PageShape::of(keys, MAX_LISTED + 1, |_| String::new(), |key| ApiKeyShape::of(app, key))))
 }
 
-/// Revokes a key: at once here, within half a minute on other nodes.
+/// Revoke an API key.
+///
+/// Takes effect immediately on this node and within half a minute on other nodes.
 #[utoipa::path(delete, path = "/v1/admin/keys/{id}", tag = "operators", params(("id" = String, Path)),
     security(("bearer" = [])),
     responses((status = 204), (status = 401, body = Problem), (status = 403, body = Problem),
@@ -118,6 +124,6 @@ pub(crate) async fn revoke(
     Id(id): Id<ApiKeyId>,
 ) -> Result<StatusCode, Problem> {
     let app = site.app.clone();
-    site.carry_out(async move { app.operators.revoke_api_key(&by, id).await }).await?;
+    site.run_to_completion(async move { app.operators.revoke_api_key(&by, id).await }).await?;
     Ok(StatusCode::NO_CONTENT)
 }

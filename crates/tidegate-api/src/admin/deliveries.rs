@@ -1,4 +1,4 @@
-//! Deliveries, as operators see them.
+//! Deliveries of prizes and webhook events: the operators' endpoints.
 
 pub(crate) mod json;
 pub(crate) mod list;

@@ -1,4 +1,4 @@
-//! Draws, as operators run them.
+//! Draws: the operators' endpoints.
 
 pub(crate) mod audit;
 pub(crate) mod drafts;

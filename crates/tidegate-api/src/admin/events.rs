@@ -3,7 +3,7 @@
 use axum::Json;
 use axum::extract::State;
 use serde::Deserialize;
-use tidegate_app::records::Event;
+use tidegate_app::ledger_types::Event;
 use tidegate_core::{CampaignId, DrawId};
 use tidegate_http::Site;
 use tidegate_http::event_shape::EventShape;
@@ -18,18 +18,20 @@ use crate::json::PageShape;
 #[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct EventsQuery {
-    /// Only those of this sale.
+    /// Only events of this sale.
     sale_id: Option<String>,
-    /// Only those of this draw.
+    /// Only events of this draw.
     draw_id: Option<String>,
-    /// How many at most: 1 to 1000, 50 if not said.
+    /// Maximum number of entries: 1 to 1000, default 50.
     #[param(value_type = Option<u32>)]
     limit: Option<String>,
-    /// The `next` of the page before.
+    /// The `next` of the previous page.
     cursor: Option<String>,
 }
 
-/// What happened, by whom and when, newest first.
+/// List the audit log, newest first.
+///
+/// Each entry has the event, its subject, the actor and the time.
 #[utoipa::path(get, path = "/v1/admin/events", tag = "operators", params(EventsQuery), security(("bearer" = [])),
     responses((status = 200, body = PageShape<EventShape>), (status = 401, body = Problem),
               (status = 422, body = Problem)))]
@@ -42,13 +44,13 @@ pub(crate) async fn events(
     let mut checks = Checks::default();
     let campaign = query.sale_id.as_deref().map(|text| app.parse::<CampaignId>(text));
     if campaign == Some(None) {
-        checks.wrong("sale_id", "is not the id of a sale");
+        checks.error("sale_id", "is not the id of a sale");
     }
     let draw = query.draw_id.as_deref().map(|text| app.parse::<DrawId>(text));
     if draw == Some(None) {
-        checks.wrong("draw_id", "is not the id of a draw");
+        checks.error("draw_id", "is not the id of a draw");
     }
-    let campaign = checks.done(Some(campaign.flatten().or(draw.flatten().map(DrawId::campaign))))?;
+    let campaign = checks.finish(Some(campaign.flatten().or(draw.flatten().map(DrawId::campaign))))?;
     let page = PageQuery { limit: query.limit, cursor: query.cursor }.numbered()?;
     let events = app.events.list(campaign, page).await?;
     let cursor = |event: &Event| event.id.to_string();

@@ -1,11 +1,11 @@
-//! The JSON that sales and draws share for operators: counters and audits.
+//! JSON shapes shared by the operators' sales and draws: counters and audits.
 
 use serde::Serialize;
 use tidegate_app::audit::SaleAudit;
 use tidegate_app::campaigns::Counters;
 use utoipa::ToSchema;
 
-/// Units by what became of them: stock = available + queued + awaiting_payment + paid in a quiet moment.
+/// Units by state. While no units are in transit, stock = available + queued + awaiting_payment + paid.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct CountersShape {
     stock: u32,
@@ -13,7 +13,7 @@ pub(crate) struct CountersShape {
     queued: u32,
     awaiting_payment: u32,
     paid: u32,
-    /// Units that came back, counted each time.
+    /// Units returned so far; a unit that returns twice counts twice.
     returned: u32,
 }
 
@@ -30,24 +30,24 @@ impl From<Counters> for CountersShape {
     }
 }
 
-/// The audit of one sale.
+/// The audit of a sale or draw.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct AuditShape {
     ok: bool,
-    /// Rows looked at.
+    /// Rows checked.
     checked: u64,
     violations: Vec<String>,
     drift: DriftShape,
 }
 
-/// How gate and ledger differ; `units` is 0 in a quiet moment.
+/// The difference between gate and ledger. `units` must be 0 while no units are in transit.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct DriftShape {
     units: i64,
     gate_free: Option<u32>,
     ledger_free: u32,
     queued: u32,
-    /// Orders came in during the look, so a difference means nothing yet.
+    /// Orders arrived during the comparison, so a difference is not conclusive.
     moving: bool,
 }
 
@@ -64,7 +64,7 @@ impl From<SaleAudit> for AuditShape {
                 gate_free: drift.gate_free,
                 ledger_free: drift.ledger_free,
                 queued: drift.queued,
-                moving: drift.moving,
+                moving: drift.in_progress,
             },
         }
     }

@@ -1,9 +1,9 @@
-//! The transitions of a campaign's lifecycle as endpoints: the same for sales and draws but for the path.
+//! Endpoints of a campaign's lifecycle; sales and draws differ only in path and response.
 
-/// One endpoint per step: its name, its address, its step. `$id` is what the address carries, `$shape` what is
-/// answered, `$take` takes the step.
+/// Defines one endpoint per step: its name, its path and its `Step`. `$id` is the type of the id in the path,
+/// `$shape` the response body, and `$apply_step` the function that applies the step.
 macro_rules! transitions {
-    ($id:ty, $shape:ty, $take:path; $($(#[$doc:meta])* $name:ident $path:literal $step:expr;)*) => {$(
+    ($id:ty, $shape:ty, $apply_step:path; $($(#[$doc:meta])* $name:ident $path:literal $step:expr;)*) => {$(
         $(#[$doc])*
         #[utoipa::path(post, path = $path, tag = "operators", params(("id" = String, Path)), security(("bearer" = [])),
             responses((status = 200, body = $shape), (status = 401, body = Problem), (status = 403, body = Problem),
@@ -14,7 +14,7 @@ macro_rules! transitions {
             Id(id): Id<$id>,
         ) -> Result<Json<$shape>, Problem> {
             let step: fn(&Site) -> Step = $step;
-            $take(&site, operator, id, step(&site)).await
+            $apply_step(&site, operator, id, step(&site)).await
         }
     )*};
 }

@@ -1,4 +1,4 @@
-//! Live figures.
+//! Live figures of campaigns.
 
 pub(crate) mod json;
 pub(crate) mod stream;

@@ -1,4 +1,4 @@
-//! Operators: signing in, accounts, second factors. What each may change is decided by the use cases.
+//! Operators: sign-in, accounts, second factors. The use cases check permissions.
 
 pub(crate) mod accounts;
 pub(crate) mod json;

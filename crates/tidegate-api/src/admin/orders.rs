@@ -1,4 +1,4 @@
-//! Orders, as operators see them.
+//! Orders: the operators' endpoints.
 
 pub(crate) mod json;
 pub(crate) mod list;

@@ -1,4 +1,4 @@
-//! The plays of all players.
+//! Plays of all players.
 
 use axum::Json;
 use axum::extract::State;
@@ -19,16 +19,18 @@ use crate::plays::json::PlayShape;
 #[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct PlaysQuery {
-    /// Only those of this draw.
+    /// Only plays of this draw.
     draw_id: Option<String>,
-    /// How many at most: 1 to 1000, 50 if not said.
+    /// Maximum number of entries: 1 to 1000, default 50.
     #[param(value_type = Option<u32>)]
     limit: Option<String>,
-    /// The `next` of the page before.
+    /// The `next` of the previous page.
     cursor: Option<String>,
 }
 
-/// Everybody's plays, newest first. Viewers do not see what was given to winners, nor their addresses.
+/// List the plays of all players, newest first.
+///
+/// Viewers see neither the content of prizes nor winners' addresses.
 #[utoipa::path(get, path = "/v1/admin/plays", tag = "operators", params(PlaysQuery), security(("bearer" = [])),
     responses((status = 200, body = PageShape<AdminPlayShape>), (status = 401, body = Problem),
               (status = 422, body = Problem)))]
@@ -41,9 +43,9 @@ pub(crate) async fn plays(
     let mut checks = Checks::default();
     let draw = query.draw_id.as_deref().map(|text| app.parse::<DrawId>(text));
     if draw == Some(None) {
-        checks.wrong("draw_id", "is not the id of a draw");
+        checks.error("draw_id", "is not the id of a draw");
     }
-    let draw = checks.done(Some(draw.flatten()))?;
+    let draw = checks.finish(Some(draw.flatten()))?;
     let page = PageQuery { limit: query.limit, cursor: query.cursor }.page(app, PlayId::raw)?;
     let mut plays = Vec::new();
     for play in app.plays.all(draw.map(DrawId::campaign), page).await? {
@@ -53,7 +55,7 @@ pub(crate) async fn plays(
     Ok(Json(PageShape::of(plays, page.limit, cursor, |view| AdminPlayShape::of(app, view, who.role))))
 }
 
-/// A play with whose it is, for operators.
+/// A play with its player, for operators.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct AdminPlayShape {
     #[serde(flatten)]
@@ -62,7 +64,7 @@ pub(crate) struct AdminPlayShape {
 }
 
 impl AdminPlayShape {
-    /// What was won, and where it goes, is for those who deliver it: viewers see neither.
+    /// Removes the content and address of the delivery for viewers: only operators deliver prizes.
     pub(crate) fn of(app: &App, mut view: PlayView, role: Role) -> Self {
         if let Some(delivery) = view.delivery.as_mut().filter(|_| !role.covers(Role::Operator)) {
             (delivery.content, delivery.address) = (None, None);

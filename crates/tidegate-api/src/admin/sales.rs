@@ -1,4 +1,4 @@
-//! Sales, as operators run them.
+//! Sales: the operators' endpoints.
 
 pub(crate) mod audit;
 pub(crate) mod drafts;

@@ -7,7 +7,7 @@ use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
 use tidegate_app::buyers::{MAX_TEST_TOKENS, TOKENS_SCOPE};
 use tidegate_http::Site;
-use tidegate_http::input::{Input, Key, Operator};
+use tidegate_http::input::{Input, Operator, OperatorIdempotencyKey};
 use tidegate_http::inputs::Checks;
 use tidegate_http::problem::Problem;
 use utoipa::ToSchema;
@@ -24,24 +24,28 @@ pub(crate) struct TokensShape {
     tokens: Vec<String>,
 }
 
-/// Makes buyers for a load test. Only where the configuration allows it.
-#[utoipa::path(post, path = "/v1/admin/tokens", tag = "operators", request_body = TokensInput,
-    params(("Idempotency-Key" = Option<String>, Header)), security(("bearer" = [])),
+/// Create buyers for a load test.
+///
+/// Answers `403` unless the configuration allows it.
+#[utoipa::path(post, path = "/v1/admin/tokens", operation_id = "mint", tag = "operators",
+    request_body = TokensInput, params(("Idempotency-Key" = Option<String>, Header)), security(("bearer" = [])),
     responses((status = 201, body = TokensShape), (status = 401, body = Problem), (status = 403, body = Problem),
               (status = 422, body = Problem)))]
-pub(crate) async fn mint(
+pub(crate) async fn create_test_buyers(
     State(site): State<Site>,
     operator: Operator,
-    key: Key,
+    key: OperatorIdempotencyKey,
     input: Input<TokensInput>,
 ) -> Result<Response, Problem> {
     let mut checks = Checks::default();
     let count = checks.number("count", input.value.count, 1, MAX_TEST_TOKENS);
-    let count = checks.done(Some(count))?;
-    let remember = key.remember(TOKENS_SCOPE, "", input.fingerprint);
+    let count = checks.finish(Some(count))?;
+    let idempotent_request = key.into_request(TOKENS_SCOPE, "", input.fingerprint);
     let app = site.app.clone();
     let tokens = site
-        .carry_out(async move { app.accounts.mint_tokens(count, operator.0.actor(), remember).await })
+        .run_to_completion(async move {
+            app.accounts.mint_tokens(count, operator.0.actor(), idempotent_request).await
+        })
         .await?;
     Ok((StatusCode::CREATED, Json(TokensShape { tokens })).into_response())
 }

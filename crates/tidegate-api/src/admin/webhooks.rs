@@ -1,4 +1,4 @@
-//! Webhooks, as operators manage them.
+//! Managing webhooks.
 
 pub(crate) mod json;
 pub(crate) mod manage;

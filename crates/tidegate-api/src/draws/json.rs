@@ -9,16 +9,16 @@ use utoipa::ToSchema;
 
 use crate::json::ProtectShape;
 
-/// A prize as everybody sees it.
+/// A prize of a draw.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct PrizeShape {
-    /// Its number in the draw.
+    /// Number of the prize in its draw.
     #[schema(example = "1")]
     id: String,
     name: String,
     /// `text`, `code`, `coupon` or `goods`.
     kind: &'static str,
-    /// In parts per billion; missing in a deck, where stock over seats says it all.
+    /// Odds in parts per billion. Absent for a deck, where the chance is `stock` divided by the number of seats.
     #[serde(skip_serializing_if = "Option::is_none")]
     odds: Option<u32>,
     stock: u32,
@@ -47,14 +47,14 @@ impl PrizeShape {
     }
 }
 
-/// A draw as players see it.
+/// A published draw.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct DrawShape {
     id: String,
     name: String,
     starts_at: String,
     ends_at: String,
-    /// `upcoming`, `live`, `paused`, `sold_out` (every seat was played) or `ended`.
+    /// `upcoming`, `live`, `paused`, `sold_out` (no seat is left) or `ended`.
     state: &'static str,
     /// `single`, `whole` or `deck`.
     strategy: &'static str,
@@ -62,10 +62,10 @@ pub(crate) struct DrawShape {
     seats_left: u32,
     prizes: Vec<PrizeShape>,
     plays_per_user: u32,
-    /// What this player may still play; without a token, what anybody may.
+    /// Plays that this player has left. Without a token: equal to `plays_per_user`.
     plays_left: u32,
     protect: ProtectShape,
-    /// What the draw is bound to: SHA-256 over its secret seed and its table.
+    /// SHA-256 commitment to the secret seed and the prize table, fixed at publication.
     commitment: String,
     server_time: String,
 }

@@ -1,4 +1,4 @@
-//! Draws, as players see them.
+//! Published draws.
 
 use axum::Json;
 use axum::extract::State;
@@ -11,7 +11,7 @@ use tidegate_http::problem::Problem;
 use crate::draws::json::DrawShape;
 use crate::json::PageShape;
 
-/// Published draws, newest first.
+/// List published draws, newest first.
 #[utoipa::path(get, path = "/v1/draws", tag = "buyers", params(PageQuery),
     responses((status = 200, body = PageShape<DrawShape>), (status = 422, body = Problem)))]
 pub(crate) async fn list(
@@ -26,7 +26,9 @@ pub(crate) async fn list(
     Ok(Json(PageShape::of(draws, page.limit, cursor, |view| DrawShape::of(app, view))))
 }
 
-/// One draw with its prizes, odds and what it is bound to. With a token, also how often this player may still play.
+/// Get a draw with its prizes, odds and commitment.
+///
+/// With a buyer's token, `plays_left` is that player's own.
 #[utoipa::path(get, path = "/v1/draws/{id}", tag = "buyers", params(("id" = String, Path)),
     responses((status = 200, body = DrawShape), (status = 404, body = Problem)))]
 pub(crate) async fn show(

@@ -20,8 +20,10 @@ use utoipa::ToSchema;
 
 use crate::draws::json::PrizeShape;
 
-/// What everybody can check the draw with. Before the close: what it is bound to, and the hash of the plays so far.
-/// After: the seed and every play as well, as long as that takes.
+/// Get the proof of a draw.
+///
+/// While the draw is open: its commitment and the hash of the plays so far. Once it is closed: also the seed and
+/// every play, as a stream; if the connection breaks off, the proof is incomplete.
 #[utoipa::path(get, path = "/v1/draws/{id}/proof", tag = "buyers", params(("id" = String, Path)),
     responses((status = 200, body = ProofShape), (status = 404, body = Problem), (status = 503, body = Problem)))]
 pub(crate) async fn proof(State(site): State<Site>, Id(id): Id<DrawId>) -> Result<Response, Problem> {
@@ -31,30 +33,30 @@ pub(crate) async fn proof(State(site): State<Site>, Id(id): Id<DrawId>) -> Resul
         return Ok(Json(shape).into_response());
     }
     let mut head = serde_json::to_string(&shape).unwrap_or_default();
-    // The plays come last: the object is left open for them.
+    // Drop the closing brace: the plays are streamed as the object's last field.
     head.pop();
     head.push_str(",\"plays\":[");
-    let place = site.proofs.clone().try_acquire_owned().map_err(|_| Rejection::Busy)?;
-    let part = Part { app: site.app.clone(), proof, next: Some((0, head)), _place: place };
-    let parts = unfold(part, Part::next);
+    let permit = site.proofs.clone().try_acquire_owned().map_err(|_| Rejection::Busy)?;
+    let stream = ProofStream { app: site.app.clone(), proof, next: Some((0, head)), _permit: permit };
+    let parts = unfold(stream, ProofStream::next);
     Ok(([(header::CONTENT_TYPE, "application/json")], Body::from_stream(parts)).into_response())
 }
 
-/// A proof on its way out, some plays at a time.
-pub(crate) struct Part {
+/// State of a streamed proof; each part is one page of plays.
+pub(crate) struct ProofStream {
     app: Arc<App>,
     proof: Proof,
-    /// The last play that was written, and what comes before the next; `None` at the end.
+    /// Number of the last play written, and the text to write before the next one; `None` at the end.
     next: Option<(u64, String)>,
-    _place: tokio::sync::OwnedSemaphorePermit,
+    _permit: tokio::sync::OwnedSemaphorePermit,
 }
 
-impl Part {
+impl ProofStream {
     async fn next(mut self) -> Option<(Result<Bytes, std::io::Error>, Self)> {
         let (after, mut text) = self.next.take()?;
         let plays = match self.app.proofs.proof_page(&self.proof, after).await {
             Ok(plays) => plays,
-            // The connection breaks off, so that nobody takes half a proof for a whole one.
+            // An error aborts the connection, so that a client cannot mistake a truncated proof for a complete one.
             Err(refusal) => return Some((Err(std::io::Error::other(refusal.to_string())), self)),
         };
         let written = after + plays.len() as u64;
@@ -73,8 +75,8 @@ impl Part {
     }
 }
 
-/// Everything that a draw's outcomes follow from. `seed` and `plays` appear once it is closed; `tidegate verify` checks
-/// them offline.
+/// The data from which the outcomes of a draw can be recomputed. `seed` and `plays` are present once the draw is
+/// closed. `tidegate verify` checks a proof offline.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct ProofShape {
     #[schema(example = "tidegate draw 1")]
@@ -94,7 +96,7 @@ pub(crate) struct ProofShape {
 }
 
 impl ProofShape {
-    /// Without the plays: they are streamed behind it.
+    /// Leaves `plays` empty: they are streamed after the other fields.
     pub(crate) fn of(app: &App, proof: &Proof) -> Self {
         Self {
             scheme: "tidegate draw 1",
@@ -112,15 +114,15 @@ impl ProofShape {
     }
 }
 
-/// One play of a proof.
+/// A play in a proof.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct DealtShape {
     number: u64,
     seat: u32,
     client_seed: String,
-    /// The prize's id; null for no win.
+    /// Id of the prize; null for no win.
     prize: Option<String>,
-    /// The history's hash after this play.
+    /// Hash of the history after this play.
     hash: String,
 }
 

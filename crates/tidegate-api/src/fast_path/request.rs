@@ -6,7 +6,7 @@
 //!
 //! Left to hyper, and why: `HEAD` and `OPTIONS` (hyper decides about the body), HTTP/1.0 and `Connection: close` (the
 //! connection ends anyway), chunked bodies, `Expect`, `Upgrade` and trailers, pipelined requests, heads and bodies
-//! that arrive in pieces (hyper's time-outs and size limits apply to them), and event streams (hyper notices when
+//! that arrive in pieces (hyper's timeouts and size limits apply to them), and event streams (hyper notices when
 //! their client hangs up).
 
 use std::mem::MaybeUninit;
@@ -18,9 +18,9 @@ use bytes::Bytes;
 
 /// Browsers and proxies send about twenty.
 pub(super) const MAX_HEADERS: usize = 32;
-/// Headers that ask for more than a plain response.
+/// Requests with one of these headers are left to hyper.
 const UNSUPPORTED: [&str; 5] = ["transfer-encoding", "expect", "upgrade", "te", "trailer"];
-/// The last segments of event streams' paths.
+/// Last path segments of event streams.
 const STREAMS: [&str; 2] = ["/stream", "/live"];
 
 /// A request that was read completely.
@@ -77,7 +77,7 @@ impl<'a> PlainRequest<'a> {
         is_plain.then_some(Self { method, target, headers, body })
     }
 
-    /// For the router. `None` if the target or a header is invalid: hyper answers that.
+    /// Converts it for the router. `None` if the target or a header is invalid: hyper rejects such a request.
     pub(super) fn into_request(self) -> Option<Request> {
         let mut request = Request::new(Body::from(Bytes::copy_from_slice(self.body)));
         (*request.method_mut(), *request.uri_mut()) = (self.method, Uri::try_from(self.target).ok()?);

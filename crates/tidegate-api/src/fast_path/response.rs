@@ -11,10 +11,10 @@ use tokio::io::AsyncWriteExt;
 
 use crate::socket::Socket;
 
-/// A connection keeps a buffer of this size; larger parts of a body are written without being copied into it.
+/// Buffer size of a connection. Larger parts of a body are written to the socket without being copied.
 pub(super) const BUFFER_BYTES: usize = 16 << 10;
 
-/// A response being written: collected in memory and sent with one system call.
+/// Collects a response in memory and sends it with one system call.
 pub(super) struct ResponseWriter<'a> {
     pub(super) socket: &'a mut Socket,
     pub(super) bytes: &'a mut Vec<u8>,
@@ -50,7 +50,7 @@ impl ResponseWriter<'_> {
         self.bytes.extend_from_slice(b"\r\n\r\n");
     }
 
-    /// Part of the body. Sent at once if it is large, or if the next part may take a while.
+    /// Writes a part of the body. Sends it immediately if it is large, or if the next part may take a while.
     pub(super) async fn put(&mut self, data: &[u8], is_chunk: bool) -> io::Result<()> {
         if is_chunk && !data.is_empty() {
             self.bytes.extend_from_slice(format!("{:x}\r\n", data.len()).as_bytes());

@@ -1,4 +1,4 @@
-//! The catalogue, as buyers see it.
+//! Reading the catalogue.
 
 use axum::Json;
 use axum::extract::State;
@@ -10,7 +10,7 @@ use tidegate_http::problem::Problem;
 use crate::items::json::ItemShape;
 use crate::json::PageShape;
 
-/// The catalogue, newest first.
+/// List items, newest first.
 #[utoipa::path(get, path = "/v1/items", tag = "buyers", params(PageQuery),
     responses((status = 200, body = PageShape<ItemShape>), (status = 422, body = Problem)))]
 pub(crate) async fn list(
@@ -28,7 +28,7 @@ pub(crate) async fn page(site: &Site, query: &PageQuery) -> Result<Json<PageShap
     Ok(Json(PageShape::of(items, page.limit, cursor, |item| ItemShape::of(app, item))))
 }
 
-/// One item.
+/// Get an item.
 #[utoipa::path(get, path = "/v1/items/{id}", tag = "buyers", params(("id" = String, Path)),
     responses((status = 200, body = ItemShape), (status = 404, body = Problem)))]
 pub(crate) async fn show(State(site): State<Site>, Id(id): Id<ItemId>) -> Result<Json<ItemShape>, Problem> {

@@ -1,4 +1,4 @@
-//! Cancelling an unpaid order.
+//! Cancelling an order.
 
 use axum::Json;
 use axum::extract::State;
@@ -9,7 +9,9 @@ use tidegate_http::problem::Problem;
 
 use crate::orders::json::OrderShape;
 
-/// Cancels an unpaid order. Cancelling a cancelled one changes nothing.
+/// Cancel an unpaid order.
+///
+/// Its units go back on sale. Cancelling an order that is already cancelled has no effect.
 #[utoipa::path(post, path = "/v1/orders/{id}/cancel", tag = "buyers", params(("id" = String, Path)),
     security(("bearer" = [])),
     responses((status = 200, body = OrderShape), (status = 401, body = Problem), (status = 404, body = Problem),
@@ -20,6 +22,6 @@ pub(crate) async fn cancel(
     Id(id): Id<OrderId>,
 ) -> Result<Json<OrderShape>, Problem> {
     let app = site.app.clone();
-    let order = site.carry_out(async move { app.ordering.cancel(buyer, id).await }).await?;
+    let order = site.run_to_completion(async move { app.ordering.cancel(buyer, id).await }).await?;
     Ok(Json(OrderShape::of(&site.app, &order)))
 }

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 use tidegate_app::App;
-use tidegate_core::moment::Written;
+use tidegate_core::moment::Rfc3339;
 use tidegate_core::public_id::PublicText;
 use tidegate_core::{Order, Slots};
 use utoipa::ToSchema;
@@ -23,18 +23,18 @@ pub(crate) struct OrderShape {
     total: MoneyShape,
     /// `queued`, `awaiting_payment`, `paid`, `cancelled`, `expired`, `refunded` or `rejected`.
     state: &'static str,
-    /// Why it was rejected.
+    /// Code of the reason, for a rejected order.
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<&'static str>,
-    /// The numbers of its units.
+    /// Numbers of the ordered units in the sale's stock, from 1.
     #[schema(value_type = Vec<u32>)]
     units: Slots,
     #[schema(value_type = String)]
-    created_at: Written,
+    created_at: Rfc3339,
     #[schema(value_type = String)]
-    pay_by: Written,
+    pay_by: Rfc3339,
     #[schema(value_type = String)]
-    updated_at: Written,
+    updated_at: Rfc3339,
 }
 
 impl OrderShape {
@@ -49,9 +49,9 @@ impl OrderShape {
             state: order.state.as_str(),
             reason: order.reason.map(tidegate_core::Rejection::code),
             units: order.slots.clone(),
-            created_at: Written(order.created_at),
-            pay_by: Written(order.pay_by),
-            updated_at: Written(order.updated_at),
+            created_at: Rfc3339(order.created_at),
+            pay_by: Rfc3339(order.pay_by),
+            updated_at: Rfc3339(order.updated_at),
         }
     }
 }
@@ -61,8 +61,8 @@ impl OrderShape {
         self.id.as_str()
     }
 
-    /// Writes what `Serialize` writes. By hand, since this is what a rush is answered with, and serde took 5 % of an
-    /// order's time.
+    /// Writes the same JSON as `Serialize`. Hand-written because it answers every order of a burst, and serde took
+    /// 5 % of an order's time.
     pub(crate) fn write(&self, to: &mut Vec<u8>) {
         let mut put = |part: &[u8]| to.extend_from_slice(part);
         let mut number = itoa::Buffer::new();
@@ -117,7 +117,7 @@ mod tests {
         use tidegate_core::public_id::{Public, PublicIds};
         let ids = PublicIds::new(&[7; 32]);
         let price = Money { amount: 9900, currency: "CNY".parse().unwrap() };
-        let at = |ms| Written(Moment::from_millis(ms));
+        let at = |ms| Rfc3339(Moment::from_millis(ms));
         for (reason, units) in [(None, vec![1]), (Some("claim_lost"), vec![7, 8, 4_000_000])] {
             let shape = OrderShape {
                 id: tidegate_core::OrderId::from_raw(1).text(&ids),

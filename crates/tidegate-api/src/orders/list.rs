@@ -10,7 +10,7 @@ use tidegate_http::problem::Problem;
 use crate::json::PageShape;
 use crate::orders::json::OrderShape;
 
-/// The buyer's own orders, newest first.
+/// List the buyer's orders, newest first.
 #[utoipa::path(get, path = "/v1/orders", tag = "buyers", params(PageQuery), security(("bearer" = [])),
     responses((status = 200, body = PageShape<OrderShape>), (status = 401, body = Problem)))]
 pub(crate) async fn list(
@@ -25,7 +25,7 @@ pub(crate) async fn list(
     Ok(Json(PageShape::of(orders, page.limit, cursor, |order| OrderShape::of(app, &order))))
 }
 
-/// One of the buyer's own orders.
+/// Get one of the buyer's orders.
 #[utoipa::path(get, path = "/v1/orders/{id}", tag = "buyers", params(("id" = String, Path)),
     security(("bearer" = [])),
     responses((status = 200, body = OrderShape), (status = 401, body = Problem), (status = 404, body = Problem)))]

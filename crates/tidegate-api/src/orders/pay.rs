@@ -15,11 +15,13 @@ use crate::orders::json::OrderShape;
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct PayInput {
-    /// `sandbox`.
+    /// Payment method; must be `sandbox`.
     method: String,
 }
 
-/// Pays an order. Paying a paid one changes nothing.
+/// Pay an order.
+///
+/// Paying an order that is already paid has no effect.
 #[utoipa::path(post, path = "/v1/orders/{id}/pay", tag = "buyers", params(("id" = String, Path)),
     request_body = PayInput, security(("bearer" = [])),
     responses((status = 200, body = OrderShape), (status = 401, body = Problem), (status = 404, body = Problem),
@@ -32,10 +34,10 @@ pub(crate) async fn pay(
 ) -> Result<Json<OrderShape>, Problem> {
     if input.value.method != "sandbox" {
         let mut checks = Checks::default();
-        checks.wrong("method", "must be sandbox");
-        checks.done::<()>(None)?;
+        checks.error("method", "must be sandbox");
+        checks.finish::<()>(None)?;
     }
     let app = site.app.clone();
-    let order = site.carry_out(async move { app.ordering.pay(buyer, id).await }).await?;
+    let order = site.run_to_completion(async move { app.ordering.pay(buyer, id).await }).await?;
     Ok(Json(OrderShape::of(&site.app, &order)))
 }

@@ -20,7 +20,6 @@ use utoipa::ToSchema;
 
 use crate::orders::json::OrderShape;
 
-/// Where orders are placed.
 pub(crate) const PATH: &str = "/v1/sales/{id}/orders";
 
 #[derive(Debug, Deserialize, ToSchema)]
@@ -28,7 +27,7 @@ pub(crate) const PATH: &str = "/v1/sales/{id}/orders";
 pub(crate) struct OrderInput {
     #[schema(example = 1, minimum = 1, maximum = 100)]
     quantity: i64,
-    /// The sale's one-time permission, where it asks for one.
+    /// Required if the sale's `protect.pass` is true.
     pass: Option<String>,
 }
 
@@ -36,14 +35,17 @@ impl OrderInput {
     fn check(&self) -> Result<u32, Problem> {
         let mut checks = Checks::default();
         let quantity = checks.number("quantity", self.quantity, 1, MAX_QUANTITY);
-        checks.done(Some(quantity))
+        checks.finish(Some(quantity))
     }
 }
 
-/// Orders units of a sale. 201: it is on disk. 202: it waits, and can be found by its id.
+/// Place an order.
 ///
-/// Repeating a request with the same Idempotency-Key gives the order it made. Refusals are not remembered: nothing
-/// was made, so the same key may be tried again.
+/// `201`: the order is durable. `202`: the order is accepted but not yet durable; poll it by its id until its state
+/// is no longer `queued`.
+///
+/// A request repeated with the same `Idempotency-Key` returns the order that the first one created. A refusal does
+/// not use up the key: retry with the same key.
 #[utoipa::path(post, path = "/v1/sales/{id}/orders", tag = "buyers", request_body = OrderInput,
     params(("id" = String, Path), ("Idempotency-Key" = Option<String>, Header)), security(("bearer" = [])),
     responses((status = 201, body = OrderShape), (status = 202, body = OrderShape), (status = 401, body = Problem),
@@ -56,7 +58,7 @@ pub(crate) async fn place(State(site): State<Site>, Id(id): Id<CampaignId>, requ
         .into_response()
 }
 
-/// Answers an order, whichever way it came.
+/// Answers an order from the router or from a hot route.
 pub(crate) async fn answer(
     site: &Site,
     id: CampaignId,
@@ -70,14 +72,14 @@ pub(crate) async fn answer(
     let outcome = app.attempts.attempt(&app.ordering, id, received, request, body).await;
     let Placed { order, replayed } = match outcome {
         Ok(placed) => placed,
-        Err(problem) => return problem.into_plain(),
+        Err(problem) => return problem.into_response_parts(),
     };
     let status = if order.state == OrderState::Queued { StatusCode::ACCEPTED } else { StatusCode::CREATED };
     let shape = OrderShape::of(&site.app, &order);
     created(status, ["/v1/orders/", shape.id()].concat(), |body| shape.write(body), replayed)
 }
 
-/// An order as it comes: its body is read once everything before it is checked.
+/// An order whose body has not been read yet: the cheaper checks come first.
 struct OrderRequest<'a> {
     site: &'a Site,
     headers: Headers<'a>,

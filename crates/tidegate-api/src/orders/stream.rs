@@ -10,7 +10,7 @@ use axum::response::sse::{Event, KeepAlive, Sse};
 use futures_util::Stream;
 use futures_util::stream::unfold;
 use tidegate_app::App;
-use tidegate_app::watch::Watch;
+use tidegate_app::order_watchers::Watch;
 use tidegate_core::{OrderId, OrderState, ProblemCode, UserId};
 use tidegate_http::Site;
 use tidegate_http::input::{Buyer, Id};
@@ -18,15 +18,18 @@ use tidegate_http::problem::Problem;
 
 use crate::orders::json::OrderShape;
 
-/// A client keeps its stream no longer than this; browsers come back by themselves.
-pub(crate) const LONGEST: Duration = Duration::from_secs(30 * 60);
+/// Longest duration of a stream; browsers reconnect by themselves.
+pub(crate) const MAX_STREAM_DURATION: Duration = Duration::from_secs(30 * 60);
 
 pub(crate) const HEARTBEAT: Duration = Duration::from_secs(10);
 
-/// Looks again even without being told, should a change go unheard.
-pub(crate) const LOOK_EVERY: Duration = Duration::from_secs(5);
+/// Polling interval, in case the notification of a change is lost.
+pub(crate) const POLL_INTERVAL: Duration = Duration::from_secs(5);
 
-/// The order now, and again at every change, as events named `order`. Ends when nothing more can happen to it.
+/// Stream the state of an order.
+///
+/// Server-sent events named `order`: the current order, then the order after each change of its state. The stream ends
+/// when the state is final.
 #[utoipa::path(get, path = "/v1/orders/{id}/stream", tag = "buyers", params(("id" = String, Path)),
     security(("bearer" = [])),
     responses((status = 200, content_type = "text/event-stream"), (status = 401, body = Problem),
@@ -46,36 +49,36 @@ pub(crate) async fn stream(
     };
     let watch = site.app.watchers.watch(id).ok_or_else(too_many)?;
     site.app.metrics.streams.inc();
-    let follower = Follower { app: site.app.clone(), buyer, id, watch, shown: None, until: None };
-    let events =
-        unfold(follower, |mut follower| async move { follower.next().await.map(|event| (event, follower)) });
+    let stream = OrderStream { app: site.app.clone(), buyer, id, watch, last_state: None, deadline: None };
+    let events = unfold(stream, |mut stream| async move { stream.next().await.map(|event| (event, stream)) });
     Ok(Sse::new(events).keep_alive(KeepAlive::new().interval(HEARTBEAT)))
 }
 
-pub(crate) struct Follower {
+pub(crate) struct OrderStream {
     app: Arc<App>,
     buyer: UserId,
     id: OrderId,
     watch: Watch,
-    shown: Option<OrderState>,
-    until: Option<tokio::time::Instant>,
+    last_state: Option<OrderState>,
+    deadline: Option<tokio::time::Instant>,
 }
 
-impl Follower {
+impl OrderStream {
     async fn next(&mut self) -> Option<Result<Event, Infallible>> {
-        let until = *self.until.get_or_insert_with(|| tokio::time::Instant::now() + LONGEST);
-        while !self.shown.is_some_and(OrderState::is_final) {
+        let deadline =
+            *self.deadline.get_or_insert_with(|| tokio::time::Instant::now() + MAX_STREAM_DURATION);
+        while !self.last_state.is_some_and(OrderState::is_final) {
             let changed = self.watch.changed();
             let order = self.app.ordering.order_of_buyer(self.buyer, self.id).await.ok()?;
-            if self.shown != Some(order.state) {
-                self.shown = Some(order.state);
+            if self.last_state != Some(order.state) {
+                self.last_state = Some(order.state);
                 let event = Event::default().event("order").json_data(OrderShape::of(&self.app, &order));
                 return event.ok().map(Ok);
             }
             tokio::select! {
                 () = changed => {}
-                () = tokio::time::sleep(LOOK_EVERY) => {}
-                () = tokio::time::sleep_until(until) => return None,
+                () = tokio::time::sleep(POLL_INTERVAL) => {}
+                () = tokio::time::sleep_until(deadline) => return None,
                 () = self.app.closed() => return None,
             }
         }
@@ -83,7 +86,7 @@ impl Follower {
     }
 }
 
-impl Drop for Follower {
+impl Drop for OrderStream {
     fn drop(&mut self) {
         self.app.metrics.streams.dec();
     }

@@ -1,4 +1,4 @@
-//! The address that a prize is sent to.
+//! The shipping address of a prize.
 
 use axum::Json;
 use axum::extract::State;
@@ -10,7 +10,9 @@ use tidegate_http::problem::Problem;
 
 use crate::plays::json::PlayShape;
 
-/// Says where the goods that a play won are to go. Can be changed until they are on their way.
+/// Set the shipping address of a prize.
+///
+/// The address can be changed until the goods are on their way.
 #[utoipa::path(put, path = "/v1/plays/{id}/address", tag = "buyers", params(("id" = String, Path)),
     request_body = AddressInput, security(("bearer" = [])),
     responses((status = 200, body = PlayShape), (status = 401, body = Problem), (status = 404, body = Problem),
@@ -22,6 +24,6 @@ pub(crate) async fn address(
     input: Input<AddressInput>,
 ) -> Result<Json<PlayShape>, Problem> {
     let (app, address) = (site.app.clone(), input.value.check()?);
-    let view = site.carry_out(async move { app.plays.address(player, id, address).await }).await?;
+    let view = site.run_to_completion(async move { app.plays.address(player, id, address).await }).await?;
     Ok(Json(PlayShape::of(&site.app, view)))
 }

@@ -16,15 +16,16 @@ pub(crate) struct WonShape {
     kind: &'static str,
 }
 
-/// How far the prize is.
+/// The delivery of a prize to its winner.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct PlayDeliveryShape {
-    /// `waiting`, `new`, `failed` (will be tried again), `delivered` or `dead`.
+    /// `waiting`, `new`, `failed` (will be retried), `delivered` or `dead` (given up).
     state: &'static str,
-    /// `close`, `operator` or `address`.
+    /// While `waiting`: `close` (the end of the draw), `operator` (a release by an operator) or `address` (the
+    /// winner's address).
     #[serde(skip_serializing_if = "Option::is_none")]
     waits_for: Option<&'static str>,
-    /// The text, the code, or what the merchant said.
+    /// The prize itself: its text, its code, or the merchant's answer.
     #[serde(skip_serializing_if = "Option::is_none")]
     content: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -42,12 +43,13 @@ impl From<DeliveryView> for PlayDeliveryShape {
     }
 }
 
-/// What a player keeps to check the draw with.
+/// The values with which a player can later verify the play.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct PlayProofShape {
     commitment: String,
     client_seed: String,
-    /// Its place in the draw's history and the history's hash there, once recorded.
+    /// Position in the draw's history; `hash` is the hash of the history at this position. Both are present once
+    /// the play is recorded.
     #[serde(skip_serializing_if = "Option::is_none")]
     number: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -64,7 +66,7 @@ pub(crate) struct PlayShape {
     state: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<&'static str>,
-    /// Missing while it is queued: nobody hears of a win that could still be lost.
+    /// Whether the play won. Present only if the state is `played`: an outcome is announced only when it is durable.
     #[serde(skip_serializing_if = "Option::is_none")]
     won: Option<bool>,
     #[serde(skip_serializing_if = "Option::is_none")]

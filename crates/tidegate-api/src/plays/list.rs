@@ -11,7 +11,7 @@ use tidegate_http::problem::Problem;
 use crate::json::PageShape;
 use crate::plays::json::PlayShape;
 
-/// The player's own plays, newest first.
+/// List the player's plays, newest first.
 #[utoipa::path(get, path = "/v1/plays", tag = "buyers", params(PageQuery), security(("bearer" = [])),
     responses((status = 200, body = PageShape<PlayShape>), (status = 401, body = Problem)))]
 pub(crate) async fn list(
@@ -26,7 +26,7 @@ pub(crate) async fn list(
     Ok(Json(PageShape::of(plays, page.limit, cursor, |view| PlayShape::of(app, view))))
 }
 
-/// One of the player's own plays.
+/// Get one of the player's plays.
 #[utoipa::path(get, path = "/v1/plays/{id}", tag = "buyers", params(("id" = String, Path)), security(("bearer" = [])),
     responses((status = 200, body = PlayShape), (status = 401, body = Problem), (status = 404, body = Problem)))]
 pub(crate) async fn show(

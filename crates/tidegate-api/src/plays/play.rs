@@ -20,16 +20,15 @@ use utoipa::ToSchema;
 
 use crate::plays::json::PlayShape;
 
-/// Where draws are played.
 pub(crate) const PATH: &str = "/v1/draws/{id}/plays";
 
 #[derive(Debug, Default, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct PlayInput {
-    /// Anything the player likes, up to 64 characters: it is mixed into the outcome, so that nobody can have chosen it
-    /// beforehand.
+    /// Any text of up to 64 characters. It is mixed into the outcome, so that the operator cannot choose the outcome in
+    /// advance.
     client_seed: Option<String>,
-    /// The draw's one-time permission, where it asks for one.
+    /// Required if the draw's `protect.pass` is true.
     pass: Option<String>,
 }
 
@@ -38,25 +37,28 @@ impl PlayInput {
         let seed = self.client_seed.clone().unwrap_or_default();
         let mut checks = Checks::default();
         if seed.chars().count() > MAX_CLIENT_SEED {
-            checks.wrong("client_seed", format!("must have at most {MAX_CLIENT_SEED} characters"));
+            checks.error("client_seed", format!("must have at most {MAX_CLIENT_SEED} characters"));
         } else if seed.chars().any(char::is_control) {
-            checks.wrong("client_seed", "must not contain control characters");
+            checks.error("client_seed", "must not contain control characters");
         }
-        checks.done(Some(seed))
+        checks.finish(Some(seed))
     }
 }
 
-/// A body may be left out.
+/// Parses the body, which is optional.
 async fn read(site: &Site, headers: Headers<'_>, body: RequestBody<'_>) -> Result<PlayInput, Problem> {
-    let is_told = headers.has(&header::CONTENT_TYPE) || headers.has(&header::TRANSFER_ENCODING);
+    let announces_body = headers.has(&header::CONTENT_TYPE) || headers.has(&header::TRANSFER_ENCODING);
     let empty = !headers.has(&header::CONTENT_LENGTH) || headers.get(&header::CONTENT_LENGTH) == Some("0");
-    if !is_told && empty { Ok(PlayInput::default()) } else { json(headers, body, site.bounds).await }
+    if !announces_body && empty { Ok(PlayInput::default()) } else { json(headers, body, site.bounds).await }
 }
 
-/// Plays a seat of a draw. 201: it is on disk, and this is what it won. 202: it waits, and can be found by its id.
+/// Play a draw.
 ///
-/// Repeating a request with the same Idempotency-Key gives the play it made. Without a key, a play of this player that
-/// is not finished yet is resumed instead of a second one being made.
+/// `201`: the play is durable, and the response contains its outcome. `202`: the play is accepted but not yet durable;
+/// poll it by its id until its state is no longer `queued`.
+///
+/// A request repeated with the same `Idempotency-Key` returns the play that the first one created. Without a key, a
+/// request resumes an unfinished play of this player instead of creating a second one.
 #[utoipa::path(post, path = "/v1/draws/{id}/plays", tag = "buyers", request_body = PlayInput,
     params(("id" = String, Path), ("Idempotency-Key" = Option<String>, Header)), security(("bearer" = [])),
     responses((status = 201, body = PlayShape), (status = 202, body = PlayShape), (status = 401, body = Problem),
@@ -69,7 +71,7 @@ pub(crate) async fn play(State(site): State<Site>, Id(id): Id<DrawId>, request: 
         .into_response()
 }
 
-/// Answers a play, whichever way it came.
+/// Answers a play from the router or from a hot route.
 pub(crate) async fn answer(
     site: &Site,
     id: DrawId,
@@ -83,7 +85,7 @@ pub(crate) async fn answer(
     let outcome = app.attempts.attempt(&app.plays, id.campaign(), received, request, body).await;
     let Played { play, replayed } = match outcome {
         Ok(played) => played,
-        Err(problem) => return problem.into_plain(),
+        Err(problem) => return problem.into_response_parts(),
     };
     let queued = play.play.state == PlayState::Queued;
     let status = if queued { StatusCode::ACCEPTED } else { StatusCode::CREATED };
@@ -94,7 +96,7 @@ pub(crate) async fn answer(
     created(status, location, write, replayed)
 }
 
-/// A play as it comes: its body is read once everything before it is checked.
+/// A play whose body has not been read yet: the cheaper checks come first.
 struct PlayRequest<'a> {
     site: &'a Site,
     headers: Headers<'a>,

@@ -8,7 +8,7 @@ use utoipa::ToSchema;
 use crate::items::json::ItemShape;
 use crate::json::{MoneyShape, ProtectShape};
 
-/// A sale as buyers see it.
+/// A published sale.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct SaleShape {
     id: String,
@@ -19,19 +19,19 @@ pub(crate) struct SaleShape {
     /// `upcoming`, `live`, `paused`, `sold_out` or `ended`.
     state: &'static str,
     stock_left: u32,
-    /// When sold out: units in unpaid orders, which may return.
+    /// If sold out: units in unpaid orders, which may go back on sale.
     #[serde(skip_serializing_if = "Option::is_none")]
     unpaid: Option<u32>,
     per_user_limit: u32,
     pay_within_s: u32,
     protect: ProtectShape,
-    /// Where there is a waiting room: the hash of the seed that shuffles those who come before the start.
+    /// If the sale has a waiting room: hash of the seed that shuffles the buyers who join before the start.
     #[serde(skip_serializing_if = "Option::is_none")]
     queue_commitment: Option<String>,
-    /// The seed, once the sale has started. A buyer's rank is SHA-256 over its 32 bytes and the buyer's id.
+    /// The seed, once the sale has started. Buyers are ordered by SHA-256 over the seed's 32 bytes and the buyer's id.
     #[serde(skip_serializing_if = "Option::is_none")]
     queue_seed: Option<String>,
-    /// For countdowns: clients' clocks are wrong.
+    /// The server's time, for countdowns: clients' clocks may be wrong.
     server_time: String,
 }
 

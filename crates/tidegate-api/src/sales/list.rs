@@ -1,4 +1,4 @@
-//! Sales, as buyers see them.
+//! Published sales.
 
 use axum::Json;
 use axum::extract::State;
@@ -12,7 +12,7 @@ use tidegate_http::problem::Problem;
 use crate::json::PageShape;
 use crate::sales::json::SaleShape;
 
-/// Published sales, newest first.
+/// List published sales, newest first.
 #[utoipa::path(get, path = "/v1/sales", tag = "buyers", params(PageQuery),
     responses((status = 200, body = PageShape<SaleShape>), (status = 422, body = Problem)))]
 pub(crate) async fn list(
@@ -26,7 +26,7 @@ pub(crate) async fn list(
     Ok(Json(PageShape::of(sales, page.limit, cursor, |view| SaleShape::of(app, view))))
 }
 
-/// One sale.
+/// Get a sale.
 #[utoipa::path(get, path = "/v1/sales/{id}", tag = "buyers", params(("id" = String, Path)),
     responses((status = 200, body = SaleShape), (status = 404, body = Problem)))]
 pub(crate) async fn show(
@@ -34,6 +34,6 @@ pub(crate) async fn show(
     Id(id): Id<CampaignId>,
 ) -> Result<([(HeaderName, &'static str); 1], Json<SaleShape>), Problem> {
     let shape = SaleShape::of(&site.app, site.app.storefront.sale(id).await?);
-    // Nothing in it is anybody's own, and every open page of the sale asks for it.
+    // The response is the same for every buyer, and every open page of the sale polls it.
     Ok(([(header::CACHE_CONTROL, "public, max-age=1")], Json(shape)))
 }

@@ -1,4 +1,4 @@
-//! Rebuilds a gate that has lost something, on many nodes.
+//! Rebuilds gates of a cluster after Redis has lost state.
 //!
 //! Invariant: a gate that knows less than the ledger takes no claims until one node has rebuilt it, in a new epoch.
 
@@ -16,46 +16,47 @@ use super::GateSync;
 use crate::health::Part;
 use crate::node::millis;
 
-/// How long a gate may take to be rebuilt before another node tries.
+/// Lease on rebuilding a gate, renewed while the rebuild runs; once it ends, another node may try.
 const RESEED_LEASE: Duration = Duration::from_secs(20);
-/// Claims on a closed campaign may be recorded this long after it closed.
-const LATE: Duration = Duration::from_secs(3600);
-/// A node may set a gate state and die before its change is recorded. Such a state is set right after this.
-const WRONG_DOOR_AFTER: Duration = Duration::from_secs(10);
+/// How long recorders still run for a campaign after it has closed.
+const RECORD_AFTER_CLOSE: Duration = Duration::from_secs(3600);
+/// A node may set a gate state and die before the change is recorded. After this time the ledger's state is restored.
+const RESTORE_STATE_AFTER: Duration = Duration::from_secs(10);
 
 /// What a node needs to rebuild gates.
 #[derive(Debug)]
 pub(crate) struct Repair {
     cluster: Cluster,
-    /// This node's name, which holds its leases.
+    /// This node's name, as holder of leases.
     node: String,
-    /// One round over what runs, and one look at a gate, at a time in this process; leases keep the other nodes out.
+    /// Serialise `keep_recorders` and `repair_pool` within this process; leases exclude the other nodes.
     keeping: tokio::sync::Mutex<()>,
-    mending: tokio::sync::Mutex<()>,
-    /// Since when a gate's gate state is not what the ledger says.
-    doors: Mutex<HashMap<CampaignId, Instant>>,
+    repairing: tokio::sync::Mutex<()>,
+    /// When a campaign's gate state was first seen to differ from the ledger's.
+    wrong_state_since: Mutex<HashMap<CampaignId, Instant>>,
 }
 
 impl Repair {
     pub(crate) fn new(cluster: Cluster, node: String) -> Self {
-        let (keeping, mending) = (tokio::sync::Mutex::default(), tokio::sync::Mutex::default());
-        Self { cluster, node, keeping, mending, doors: Mutex::default() }
+        let (keeping, repairing) = (tokio::sync::Mutex::default(), tokio::sync::Mutex::default());
+        Self { cluster, node, keeping, repairing, wrong_state_since: Mutex::default() }
     }
 
-    pub(crate) fn distrust(&self, campaign: &Campaign) {
+    pub(crate) fn mark_suspect(&self, campaign: &Campaign) {
         self.cluster.mark_suspect(campaign.id, campaign.epoch);
     }
 }
 
 impl GateSync {
-    /// Runs recorders where there may be claims, and releases campaigns that run no more; returns those that run.
+    /// Runs recorders for campaigns that may have claims and releases those that no longer run. Returns the running
+    /// ones.
     pub(super) async fn keep_recorders(&self, repair: &Repair) -> Result<Vec<Campaign>, LedgerError> {
-        // What was read earlier must not be acted upon later.
+        // Otherwise a slow round could act on older data after a newer one.
         let _keeping = repair.keeping.lock().await;
         let running = self.ledger.campaigns.running().await?;
         let problem = repair.cluster.ping().await.err().map(|error| error.to_string());
         self.context.health.set(Part::Gate, problem.as_deref());
-        let mut kept = self.ledger.campaigns.closed_since(self.context.now() - LATE).await?;
+        let mut kept = self.ledger.campaigns.closed_since(self.context.now() - RECORD_AFTER_CLOSE).await?;
         for closed in kept.iter().filter(|closed| repair.cluster.has_overdue_claims(closed.id)) {
             // Claims that the gate has lost will never be recorded.
             if matches!(self.admission.state(closed.id).await, Ok(AdmissionState { queued: 0, .. }))
@@ -74,55 +75,60 @@ impl GateSync {
         Ok(running)
     }
 
-    /// Rebuilds the campaign's pool if it is not what the ledger says it must be; whether it is now.
-    pub(super) async fn mend(&self, repair: &Repair, campaign: &Campaign) -> Result<bool, LedgerError> {
+    /// Rebuilds the campaign's pool if it does not match the ledger. Returns whether the pool is sound now.
+    pub(super) async fn repair_pool(
+        &self,
+        repair: &Repair,
+        campaign: &Campaign,
+    ) -> Result<bool, LedgerError> {
         let id = campaign.id;
-        let _mending = repair.mending.lock().await;
+        let _repairing = repair.repairing.lock().await;
         let Ok(figures) = self.admission.figures(id).await else { return Ok(false) };
-        let caught_out_in = repair.cluster.take_suspect_epoch(id);
-        // A fault of an epoch that is over is over with it.
-        let caught_out = caught_out_in.is_some_and(|then| figures.is_none_or(|now| now.epoch <= then));
-        if is_sound(figures, campaign) && !caught_out {
+        let suspect_epoch = repair.cluster.take_suspect_epoch(id);
+        // A fault of an earlier epoch does not concern the current one.
+        let is_suspect = suspect_epoch.is_some_and(|then| figures.is_none_or(|now| now.epoch <= then));
+        if is_sound(figures, campaign) && !is_suspect {
             repair.cluster.reject_claims_before(id, campaign.epoch).await?;
-            self.mend_door(repair, campaign, figures).await;
+            self.fix_gate_state(repair, campaign, figures).await;
             return Ok(true);
         }
-        let rebuilt = self.rebuild_alone(repair, id, figures, caught_out).await;
-        if let Some(then) = caught_out_in.filter(|_| caught_out && !matches!(rebuilt, Ok(true))) {
+        let rebuilt = self.rebuild_alone(repair, id, figures, is_suspect).await;
+        if let Some(then) = suspect_epoch.filter(|_| is_suspect && !matches!(rebuilt, Ok(true))) {
             repair.cluster.mark_suspect(id, then);
         }
         rebuilt
     }
 
-    /// Corrects a gate state that is not what the ledger says.
-    async fn mend_door(&self, repair: &Repair, campaign: &Campaign, figures: Option<PoolFigures>) {
+    /// Corrects a gate state that differs from the ledger's.
+    async fn fix_gate_state(&self, repair: &Repair, campaign: &Campaign, figures: Option<PoolFigures>) {
         if figures.is_none_or(|figures| figures.gate_state == Some(campaign.gate_state())) {
-            repair.doors.lock().remove(&campaign.id);
+            repair.wrong_state_since.lock().remove(&campaign.id);
             return;
         }
-        let since = *repair.doors.lock().entry(campaign.id).or_insert_with(Instant::now);
-        let as_of = if since.elapsed() > WRONG_DOOR_AFTER { self.context.now() } else { campaign.updated_at };
+        let since = *repair.wrong_state_since.lock().entry(campaign.id).or_insert_with(Instant::now);
+        let as_of =
+            if since.elapsed() > RESTORE_STATE_AFTER { self.context.now() } else { campaign.updated_at };
         self.enter(campaign.clone(), as_of).await;
     }
 
-    /// Rebuilds the pool, unless another node does so.
+    /// Rebuilds the pool under a lease; does nothing if another node holds it.
     async fn rebuild_alone(
         &self,
         repair: &Repair,
         id: CampaignId,
         figures: Option<PoolFigures>,
-        caught_out: bool,
+        is_suspect: bool,
     ) -> Result<bool, LedgerError> {
         let (lease, holder) = (format!("reseed {}", id.raw()), repair.node.clone());
         let take = || self.ledger.leases.take(lease.clone(), holder.clone(), millis(RESEED_LEASE));
         if !take().await? {
             return Ok(false);
         }
-        let mut working = std::pin::pin!(self.rebuild_if_needed(repair, id, figures, caught_out));
+        let mut working = std::pin::pin!(self.rebuild_if_needed(repair, id, figures, is_suspect));
         let rebuilt = loop {
             tokio::select! {
                 rebuilt = &mut working => break rebuilt,
-                // A pool of millions takes a while.
+                // Renews the lease: rebuilding a pool of millions of units takes a while.
                 () = tokio::time::sleep(RESEED_LEASE / 4) => {
                     take().await?;
                 }
@@ -137,13 +143,13 @@ impl GateSync {
         repair: &Repair,
         id: CampaignId,
         figures: Option<PoolFigures>,
-        caught_out: bool,
+        is_suspect: bool,
     ) -> Result<bool, LedgerError> {
         // The previous holder of the lease may have rebuilt it.
         let Some(current) = self.ledger.campaigns.get(id).await? else { return Ok(false) };
         let again = self.admission.figures(id).await.ok().flatten();
         let changed = again.map(|now| now.epoch) != figures.map(|then| then.epoch);
-        if is_sound(again, &current) && (changed || !caught_out) {
+        if is_sound(again, &current) && (changed || !is_suspect) {
             return Ok(true);
         }
         self.rebuild(repair, id, figures).await
@@ -158,7 +164,7 @@ impl GateSync {
     ) -> Result<bool, LedgerError> {
         let above = figures.map_or(0, |figures| figures.epoch);
         let mut seed: Option<Seed> = None;
-        // A ledger that was restored from a backup is behind its gate.
+        // A ledger restored from a backup may be behind its gate: raise the epoch above the gate's.
         while seed.as_ref().is_none_or(|seed| seed.epoch <= above) {
             seed = self.ledger.stock.reseed(id, self.context.now()).await?;
             if seed.is_none() {
@@ -167,9 +173,9 @@ impl GateSync {
         }
         let Some(seed) = seed else { return Ok(false) };
         let (epoch, taken) = (seed.epoch, seed.taken.len());
-        // Behind a paused gate, which opens once the ledger's state was read again.
+        // The gate stays paused until the ledger's state has been read again.
         if let Err(error) = self.admission.install(id, Seed { gate_state: GateState::Paused, ..seed }).await {
-            tracing::warn!(%error, campaign = id.raw(), "the gate could not be rebuilt yet");
+            tracing::warn!(%error, campaign = id.raw(), "could not rebuild the gate; will retry");
             return Ok(false);
         }
         tracing::warn!(campaign = id.raw(), epoch, taken, "the gate was rebuilt from the ledger");

@@ -10,8 +10,7 @@ use super::meter::{Reading, RefusalCount};
 use super::series::Sample;
 use crate::campaigns::Counters;
 
-/// Everything about a campaign at one moment. Units are those of all nodes; visits, attempts and latencies this node's
-/// own.
+/// Snapshot of a campaign. Units are those of all nodes; visits, attempts and latencies are this node's own.
 #[derive(Clone, Debug)]
 pub struct CampaignFigures {
     pub id: CampaignId,
@@ -20,30 +19,30 @@ pub struct CampaignFigures {
     pub state: CampaignState,
     pub window: Window,
     pub at: Moment,
-    /// Whose attempts these are.
+    /// Name of the node that counted the attempts.
     pub node: String,
     pub counters: Counters,
     /// People in the waiting room.
     pub waiting: usize,
-    /// What the paid units cost; `None` for draws.
+    /// Price of all paid units; `None` for draws.
     pub revenue: Option<Money>,
-    /// `None` for draws, where nothing is paid, and while it is not known.
+    /// `None` for draws, where nothing is paid, and while unknown.
     pub expiring: Option<Expiring>,
-    pub light: Light,
+    pub light: BalanceState,
     pub totals: Totals,
-    /// Attempts refused, by the code that was told, in the order of checking; those that happened only.
+    /// Refused attempts by problem code, in checking order, without zero counts.
     pub refusals: Vec<(RefusalCount, u64)>,
     /// Of all attempts since the start.
     pub latency: Quantiles,
-    /// The last second; `None` where that was not looked at.
+    /// The last second; `None` if it was not sampled.
     pub pace: Option<Pace>,
     /// Since the start, at most 900 points.
     pub series: Arc<Vec<Sample>>,
-    /// What lies between two of them.
+    /// Interval between two points of `series`.
     pub every: Duration,
 }
 
-/// What this node has counted since it knows the campaign.
+/// What this node has counted since it first saw the campaign.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Totals {
     pub visits: u64,
@@ -52,14 +51,14 @@ pub struct Totals {
     pub joined: u64,
     pub attempts: u64,
     pub accepted: u64,
-    /// Attempts that were answered with what an earlier one had made.
+    /// Attempts that were answered with the result of an earlier one.
     pub replayed: u64,
     pub refused: u64,
     /// Orders paid, not units.
     pub paid: u64,
 }
 
-/// Units of unpaid orders that come back if nobody pays.
+/// Units of unpaid orders that return unless they are paid.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Expiring {
     pub within_1m: u64,
@@ -69,15 +68,15 @@ pub struct Expiring {
 
 /// Whether every unit is accounted for: stock = paid + awaiting payment + queued + available.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Light {
+pub enum BalanceState {
     Ok,
-    /// Units are on their way from one account to another; look again.
+    /// Units are moving from one counter to another; compare again.
     Moving,
-    /// They differ in a quiet moment, twice.
+    /// The counts differ although nothing is in progress.
     Broken,
 }
 
-impl Light {
+impl BalanceState {
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Ok => "ok",
@@ -87,7 +86,7 @@ impl Light {
     }
 }
 
-/// Within how long so many were answered; `None` if nobody tried.
+/// Latency quantiles; `None` without attempts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Quantiles {
     pub p50: Option<Duration>,
@@ -101,7 +100,7 @@ impl Quantiles {
     }
 }
 
-/// How fast it goes.
+/// Rates and latencies of the last second.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Pace {
     pub attempts_per_s: f64,

@@ -1,26 +1,26 @@
-//! Gathers the figures of one campaign or of all, once for everybody who asks.
+//! Gathers the figures of one campaign or of all; concurrent requests share one result.
 
 use std::time::{Duration, Instant};
 
 use tidegate_core::{Campaign, CampaignId};
 use tidegate_ledger::LedgerError;
 
-use super::meters::Watched;
-use super::{CampaignFigures, Expiring, Light, LiveFigures, Pace, Quantiles, Totals};
+use super::meters::CampaignMeter;
+use super::{BalanceState, CampaignFigures, Expiring, LiveFigures, Pace, Quantiles, Totals};
 use crate::Refusal;
 use crate::campaigns::Counters;
 
-/// Figures are good for this long.
+/// How long gathered figures are reused.
 const FRESH_FOR: Duration = Duration::from_secs(1);
-/// What is older says nothing about the pace.
+/// Older samples are not shown as the current pace.
 const STALE_AFTER: Duration = Duration::from_secs(3);
 
-/// What was last shown.
+/// The figures of a campaign as last gathered.
 #[derive(Debug, Default)]
-pub(crate) struct Shown {
+pub(crate) struct CachedFigures {
     last: Option<Gathered>,
-    /// By how many units gate and ledger differed in the last quiet moment.
-    differed: i64,
+    /// By how many units gate and ledger differed at the last comparison with nothing in progress.
+    last_drift: i64,
 }
 
 #[derive(Debug)]
@@ -32,9 +32,10 @@ struct Gathered {
     second: i64,
 }
 
-/// Whether figures answer a request made at that moment; `second` is that of the wall clock now. A request that waited
-/// while they were gathered takes them, however long that took: else all that wait would gather one after the other.
-fn answers(of: i64, done: Instant, asked: Instant, second: i64) -> bool {
+/// Whether figures are recent enough for a request made at `asked`; `second` is the current second of the wall
+/// clock. A request that waited while they were gathered accepts them, however long that took; otherwise all
+/// waiting requests would gather one after the other.
+fn is_fresh_for(of: i64, done: Instant, asked: Instant, second: i64) -> bool {
     done >= asked || (asked.duration_since(done) < FRESH_FOR && of == second)
 }
 
@@ -42,7 +43,7 @@ impl LiveFigures {
     /// The figures of all running campaigns: those that have started, then those that will.
     pub async fn overview(&self) -> Result<Vec<CampaignFigures>, Refusal> {
         let mut all = Vec::new();
-        for campaign in self.from.directory.running.in_order(self.from.context.now()) {
+        for campaign in self.sources.directory.running.for_overview(self.sources.context.now()) {
             all.push(self.figures(campaign.id).await?);
         }
         Ok(all)
@@ -53,14 +54,15 @@ impl LiveFigures {
         let asked = Instant::now();
         let shown = self.shown(id);
         let mut shown = shown.lock().await;
-        let second = self.from.context.now().millis().div_euclid(1000);
-        if let Some(last) = shown.last.as_ref().filter(|last| answers(last.second, last.done, asked, second))
+        let second = self.sources.context.now().millis().div_euclid(1000);
+        if let Some(last) =
+            shown.last.as_ref().filter(|last| is_fresh_for(last.second, last.done, asked, second))
         {
             return Ok(last.figures.clone());
         }
-        // A campaign without a meter is shown as well, without a past.
-        let watched = self.from.meters.find(id).unwrap_or_else(Watched::new);
-        let figures = self.gather(id, &watched, &mut shown.differed).await?;
+        // A campaign without a meter gets an empty one: figures without a series.
+        let watched = self.sources.meters.find(id).unwrap_or_else(CampaignMeter::new);
+        let figures = self.gather(id, &watched, &mut shown.last_drift).await?;
         shown.last = Some(Gathered { figures: figures.clone(), done: Instant::now(), second });
         Ok(figures)
     }
@@ -68,29 +70,29 @@ impl LiveFigures {
     async fn gather(
         &self,
         id: CampaignId,
-        watched: &Watched,
-        differed: &mut i64,
+        watched: &CampaignMeter,
+        last_drift: &mut i64,
     ) -> Result<CampaignFigures, Refusal> {
-        let campaign = self.from.directory.campaign(id).await?;
-        let counters = self.from.counts.counters(&campaign).await?;
+        let campaign = self.sources.directory.campaign(id).await?;
+        let counters = self.sources.counts.counters(&campaign).await?;
         let reading = watched.meter.read();
         let (series, every, latest) = {
-            let past = watched.past.lock();
-            let is_fresh = past.sampled.is_some_and(|sampled| sampled.elapsed() <= STALE_AFTER);
-            (past.series.points(), past.series.every(), past.series.latest().filter(|_| is_fresh))
+            let history = watched.history.lock();
+            let is_fresh = history.sampled.is_some_and(|sampled| sampled.elapsed() <= STALE_AFTER);
+            (history.series.points(), history.series.every(), history.series.latest().filter(|_| is_fresh))
         };
         Ok(CampaignFigures {
             id,
             noun: campaign.kind.noun(),
             state: campaign.state,
             window: campaign.window,
-            at: self.from.context.now(),
-            node: self.from.node.clone(),
+            at: self.sources.context.now(),
+            node: self.sources.node.clone(),
             counters,
             waiting: self.waiting_in(&campaign).await,
             revenue: campaign.sale().map(|sale| sale.price.times(counters.tally.paid)),
             expiring: self.expiring(&campaign),
-            light: self.light(id, &counters, differed).await?,
+            light: self.light(id, &counters, last_drift).await?,
             totals: Totals::from(&reading),
             refusals: reading.by_reason(),
             latency: Quantiles::of(&reading.latencies),
@@ -100,44 +102,44 @@ impl LiveFigures {
         })
     }
 
-    /// What comes back soon, as it was last counted.
+    /// Units that expire soon, as last counted.
     fn expiring(&self, campaign: &Campaign) -> Option<Expiring> {
         campaign.sale()?;
         let counted = self.expiring.read();
         counted.as_ref().map(|counted| counted.get(&campaign.id).copied().unwrap_or_default())
     }
 
-    /// Whether every unit is accounted for. The sum is looked at each time; gate and ledger only where it is not
-    /// right, or the reconciler saw them differ.
+    /// Whether every unit is accounted for. The sum is checked each time; gate and ledger are compared only if the
+    /// sum is wrong or the last reconciliation found a difference.
     async fn light(
         &self,
         id: CampaignId,
         counters: &Counters,
-        differed: &mut i64,
-    ) -> Result<Light, LedgerError> {
+        last_drift: &mut i64,
+    ) -> Result<BalanceState, LedgerError> {
         let Counters { tally, available, queued } = *counters;
         let (stock, held) =
             (u64::from(tally.stock), u64::from(tally.awaiting_payment) + u64::from(tally.paid));
         if held > stock {
-            return Ok(Light::Broken);
+            return Ok(BalanceState::Broken);
         }
         let adds_up = held + u64::from(queued) + u64::from(available) == stock;
-        if adds_up && !self.from.auditing.differs(id) {
-            *differed = 0;
-            return Ok(Light::Ok);
+        if adds_up && !self.sources.auditing.differs(id) {
+            *last_drift = 0;
+            return Ok(BalanceState::Ok);
         }
-        Ok(judged(self.from.auditing.quiet_drift(id).await?, differed))
+        Ok(judge_drift(self.sources.auditing.settled_drift(id).await?, last_drift))
     }
 }
 
-/// What a look at gate and ledger means after the one before; `None` where something was on its way.
-fn judged(drift: Option<i64>, differed: &mut i64) -> Light {
-    let Some(units) = drift else { return Light::Moving };
-    let before = std::mem::replace(differed, units);
+/// Judges a comparison of gate and ledger given the previous one; `drift` is `None` if something was in progress.
+fn judge_drift(drift: Option<i64>, last_drift: &mut i64) -> BalanceState {
+    let Some(units) = drift else { return BalanceState::Moving };
+    let before = std::mem::replace(last_drift, units);
     match units {
-        0 => Light::Ok,
-        units if units == before => Light::Broken,
-        _ => Light::Moving,
+        0 => BalanceState::Ok,
+        units if units == before => BalanceState::Broken,
+        _ => BalanceState::Moving,
     }
 }
 
@@ -148,18 +150,18 @@ mod tests {
     #[test]
     fn whoever_waited_for_figures_takes_them() {
         let (asked, second) = (Instant::now(), Duration::from_secs(1));
-        assert!(answers(7, asked + 3 * second, asked, 10), "they came while one waited");
-        assert!(answers(7, asked, asked + second / 2, 7), "they are fresh");
-        assert!(!answers(7, asked, asked + second, 7), "they are not");
-        assert!(!answers(7, asked, asked + second / 2, 3), "the clock was set back");
+        assert!(is_fresh_for(7, asked + 3 * second, asked, 10), "they came while one waited");
+        assert!(is_fresh_for(7, asked, asked + second / 2, 7), "they are fresh");
+        assert!(!is_fresh_for(7, asked, asked + second, 7), "they are not");
+        assert!(!is_fresh_for(7, asked, asked + second / 2, 3), "the clock was set back");
     }
 
     #[test]
     fn only_two_looks_in_a_row_that_differ_alike_are_a_fault() {
-        let mut differed = 0;
+        let mut last_drift = 0;
         let looks = [Some(2), None, Some(2), Some(0), Some(2), Some(3), Some(3)];
-        let said = looks.map(|drift| judged(drift, &mut differed));
-        let (ok, moving, broken) = (Light::Ok, Light::Moving, Light::Broken);
+        let said = looks.map(|drift| judge_drift(drift, &mut last_drift));
+        let (ok, moving, broken) = (BalanceState::Ok, BalanceState::Moving, BalanceState::Broken);
         assert_eq!(said, [moving, moving, broken, ok, moving, moving, broken]);
     }
 }

@@ -1,7 +1,6 @@
-//! What is counted of one campaign while it runs, on this node.
+//! Counters of one running campaign on this node.
 //!
-//! What always holds: whoever counts takes no lock that others write and allocates nothing; an attempt is two relaxed
-//! additions.
+//! Invariants: counting takes no lock and allocates nothing; an attempt costs two relaxed additions.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -11,17 +10,17 @@ use tidegate_core::{ProblemCode, Rejection};
 
 const REFUSALS: usize = Rejection::ALL.len() + 1;
 
-/// What became of an attempt to order or to play.
+/// Outcome of an attempt to order or to play.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Attempted {
     Accepted,
-    /// It had been accepted before; its key said so.
+    /// An earlier request with the same idempotency key was accepted.
     Replayed,
-    /// With the code its client was told.
+    /// With the problem code of the response.
     Refused(ProblemCode),
 }
 
-/// What a refusal is counted under.
+/// Category under which a refusal is counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RefusalCount {
     Rejection(Rejection),
@@ -50,7 +49,7 @@ pub(super) struct Meter {
     latencies: Latencies,
 }
 
-/// Everything a meter shows, at one moment.
+/// Snapshot of a meter.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Reading {
     pub(super) visits: u64,
@@ -116,7 +115,7 @@ impl Reading {
         self.accepted + self.replayed + self.all_refused()
     }
 
-    /// The reasons that were given at all, in the order of checking, and how often.
+    /// Refusals by reason, in checking order, without zero counts.
     pub(super) fn by_reason(&self) -> Vec<(RefusalCount, u64)> {
         let counts = Rejection::ALL.iter().copied().map(RefusalCount::Rejection).chain([RefusalCount::Other]);
         counts.zip(self.refused).filter(|(_, count)| *count > 0).collect()

@@ -1,6 +1,6 @@
-//! Counting, where things happen: one meter for each campaign that runs or is about to.
+//! Counters on the hot path: one meter for each campaign that runs or is about to start.
 //!
-//! Invariants: counting takes a look-up without a lock and a few relaxed additions; the number of meters is bounded.
+//! Invariants: counting costs one lock-free lookup and a few relaxed additions; the number of meters is bounded.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -11,12 +11,12 @@ use tidegate_core::{Campaign, CampaignId, Moment};
 
 use super::meter::{Attempted, Meter};
 use super::series::Series;
-use super::{MOST_CLOSED, SAMPLE_EVERY};
+use super::{MAX_CLOSED, SAMPLE_EVERY};
 use crate::context::Context;
 use crate::directory::CampaignDirectory;
-use crate::running_campaigns::MOST_IN_ORDER;
+use crate::running_campaigns::MAX_IN_OVERVIEW;
 
-/// A campaign is counted and sampled from this long before its start: a week of waiting would leave few points for the
+/// Counting and sampling begin this long before the start: a week of waiting would leave few points for the
 /// campaign itself.
 const LEAD: Duration = Duration::from_secs(60);
 
@@ -24,28 +24,28 @@ const LEAD: Duration = Duration::from_secs(60);
 pub struct Meters {
     context: Arc<Context>,
     directory: Arc<CampaignDirectory>,
-    /// Read by every attempt, changed by few: readers write nothing that another core has to fetch.
-    campaigns: ArcSwap<HashMap<CampaignId, Arc<Watched>>>,
+    /// Read by every attempt and rarely changed: readers write to no shared cache line.
+    campaigns: ArcSwap<HashMap<CampaignId, Arc<CampaignMeter>>>,
 }
 
-/// A campaign's meter and its past.
+/// A campaign's meter and its history.
 #[derive(Debug)]
-pub(super) struct Watched {
+pub(super) struct CampaignMeter {
     pub(super) meter: Meter,
-    pub(super) past: parking_lot::Mutex<Past>,
+    pub(super) history: parking_lot::Mutex<History>,
 }
 
 #[derive(Debug)]
-pub(super) struct Past {
+pub(super) struct History {
     pub(super) series: Series,
     pub(super) sampled: Option<Instant>,
     pub(super) closed: Option<Moment>,
 }
 
-impl Watched {
+impl CampaignMeter {
     pub(super) fn new() -> Arc<Self> {
-        let past = Past { series: Series::new(SAMPLE_EVERY), sampled: None, closed: None };
-        Arc::new(Self { meter: Meter::default(), past: parking_lot::Mutex::new(past) })
+        let history = History { series: Series::new(SAMPLE_EVERY), sampled: None, closed: None };
+        Arc::new(Self { meter: Meter::default(), history: parking_lot::Mutex::new(history) })
     }
 }
 
@@ -54,14 +54,14 @@ impl Meters {
         Self { context, directory, campaigns: ArcSwap::default() }
     }
 
-    pub(super) fn find(&self, id: CampaignId) -> Option<Arc<Watched>> {
+    pub(super) fn find(&self, id: CampaignId) -> Option<Arc<CampaignMeter>> {
         self.campaigns.load().get(&id).cloned()
     }
 
-    /// The campaign's meter, made if need be; `None` where there are too many. The sampler makes room each second.
-    pub(super) fn take_up(&self, id: CampaignId) -> Option<Arc<Watched>> {
-        if self.campaigns.load().len() < MOST_IN_ORDER + MOST_CLOSED {
-            let watched = Watched::new();
+    /// The campaign's meter, created if missing; `None` if there are too many. The sampler makes room every second.
+    pub(super) fn get_or_create(&self, id: CampaignId) -> Option<Arc<CampaignMeter>> {
+        if self.campaigns.load().len() < MAX_IN_OVERVIEW + MAX_CLOSED {
+            let watched = CampaignMeter::new();
             self.change(|campaigns| {
                 campaigns.entry(id).or_insert_with(|| watched.clone());
             });
@@ -70,7 +70,7 @@ impl Meters {
     }
 
     /// `change` may run more than once.
-    fn change(&self, change: impl Fn(&mut HashMap<CampaignId, Arc<Watched>>)) {
+    fn change(&self, change: impl Fn(&mut HashMap<CampaignId, Arc<CampaignMeter>>)) {
         self.campaigns.rcu(|campaigns| {
             let mut campaigns = HashMap::clone(campaigns);
             change(&mut campaigns);
@@ -78,11 +78,11 @@ impl Meters {
         });
     }
 
-    pub(super) fn all(&self) -> Vec<(CampaignId, Arc<Watched>)> {
+    pub(super) fn all(&self) -> Vec<(CampaignId, Arc<CampaignMeter>)> {
         self.campaigns.load().iter().map(|(id, watched)| (*id, watched.clone())).collect()
     }
 
-    /// Drops campaigns that run and are not among the first any more.
+    /// Drops the meters of running campaigns that are not in `first`.
     pub(super) fn make_room(&self, first: &[Arc<Campaign>], runs: impl Fn(CampaignId) -> bool) {
         let first: HashSet<CampaignId> = first.iter().map(|campaign| campaign.id).collect();
         let known = self.campaigns.load().keys().copied().collect::<Vec<_>>();
@@ -92,26 +92,26 @@ impl Meters {
         }
     }
 
-    /// Of the closed campaigns, keeps those that closed last.
+    /// Of the closed campaigns, keeps the `MAX_CLOSED` that closed last.
     pub(super) fn forget_oldest(&self) {
         let kept = self.all();
-        let closed = kept.iter().filter_map(|(id, watched)| Some((watched.past.lock().closed?, *id)));
+        let closed = kept.iter().filter_map(|(id, watched)| Some((watched.history.lock().closed?, *id)));
         let mut closed: Vec<_> = closed.collect();
         closed.sort_unstable();
-        let oldest = &closed[..closed.len().saturating_sub(MOST_CLOSED)];
+        let oldest = &closed[..closed.len().saturating_sub(MAX_CLOSED)];
         if !oldest.is_empty() {
             self.change(|campaigns| campaigns.retain(|id, _| !oldest.iter().any(|(_, old)| old == id)));
         }
     }
 
-    /// Counts at a campaign's meter. Only campaigns that run or are about to get one: ids that clients make up take no
-    /// memory.
+    /// Counts at a campaign's meter. Only campaigns that run or are about to start get one, so that ids invented by
+    /// clients take no memory.
     fn count(&self, id: CampaignId, count: impl Fn(&Meter)) {
         if let Some(watched) = self.campaigns.load().get(&id) {
             return count(&watched.meter);
         }
         if self.directory.running.find(id).is_some_and(|campaign| self.is_near(&campaign))
-            && let Some(watched) = self.take_up(id)
+            && let Some(watched) = self.get_or_create(id)
         {
             count(&watched.meter);
         }
@@ -122,12 +122,12 @@ impl Meters {
         self.context.now() + LEAD >= campaign.window.starts_at
     }
 
-    /// A visitor has looked at the campaign's page.
+    /// Counts a visit to the campaign's page.
     pub fn visited(&self, id: CampaignId) {
         self.count(id, Meter::visited);
     }
 
-    /// An order or a play was attempted.
+    /// Counts an attempt to order or to play.
     pub fn attempted(&self, id: CampaignId, outcome: Attempted, took: Duration) {
         self.count(id, |meter| meter.attempted(outcome, took));
     }

@@ -1,7 +1,7 @@
-//! A campaign's figures over time, within a bound: at most 900 points, whatever the time since its start.
+//! Time series of a campaign's figures, bounded to 900 points however long the campaign runs.
 //!
-//! When it is full, neighbours become one and the interval doubles. So a point's levels are those of its moment, its
-//! rates are means over its interval, and its latencies the worst of it: no peak is smoothed away.
+//! When the series is full, adjacent points are merged and the interval doubles. A merged point has the later
+//! levels, the mean of the rates and the maximum of the latencies, so that no latency peak is smoothed away.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,14 +12,14 @@ use tidegate_core::latency::{Counts, STEPS, quantile};
 use super::meter::Reading;
 use crate::campaigns::Counters;
 
-/// Points kept.
-const MOST: usize = 900;
+/// Maximum number of points.
+const MAX_POINTS: usize = 900;
 
 /// One point of the series.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Sample {
     pub at: Moment,
-    /// Units nobody has.
+    /// Units available.
     pub left: u32,
     /// Units accepted but not recorded.
     pub queued: u32,
@@ -27,21 +27,21 @@ pub struct Sample {
     pub held: u32,
     /// Units paid, or seats played.
     pub paid: u32,
-    /// Units that came back, counted each time.
+    /// Units returned, counted each time.
     pub returned: u32,
     /// People in the waiting room.
     pub waiting: usize,
     pub attempts_per_s: f64,
     pub accepted_per_s: f64,
     pub refused_per_s: f64,
-    /// `None` where nobody tried.
+    /// `None` without attempts.
     pub p50: Option<Duration>,
     pub p90: Option<Duration>,
     pub p99: Option<Duration>,
 }
 
 impl Sample {
-    /// Two neighbours as one, where `self` is the earlier.
+    /// Merges two adjacent points; `self` is the earlier one.
     fn and(self, later: Self) -> Self {
         let mean = |one: f64, other: f64| f64::midpoint(one, other);
         Self {
@@ -56,9 +56,9 @@ impl Sample {
     }
 }
 
-/// How far the counters were, for the next difference.
+/// Counter values at one moment, to compute differences from.
 #[derive(Clone, Copy, Debug)]
-struct Mark {
+struct CounterSnapshot {
     at: Moment,
     attempts: u64,
     accepted: u64,
@@ -66,13 +66,13 @@ struct Mark {
     latencies: Counts,
 }
 
-impl Mark {
+impl CounterSnapshot {
     fn of(at: Moment, reading: &Reading) -> Self {
         let (attempts, accepted) = (reading.attempts(), reading.accepted);
         Self { at, attempts, accepted, refused: reading.all_refused(), latencies: reading.latencies }
     }
 
-    /// What happened from here until `at`.
+    /// The sample for the interval from this snapshot until `at`.
     fn sample(&self, at: Moment, reading: &Reading, counters: &Counters, waiting: usize) -> Sample {
         let seconds = self.at.until(at).as_secs_f64();
         let per_s = |now: u64, then: u64| per_second(now.saturating_sub(then), seconds);
@@ -105,46 +105,47 @@ fn per_second(count: u64, seconds: f64) -> f64 {
 pub(super) struct Series {
     points: Arc<Vec<Sample>>,
     every: Duration,
-    /// Where the point that is being gathered began.
-    begun: Option<Mark>,
-    /// Where the last look was, whether or not it made a point.
-    looked: Option<Mark>,
+    /// Start of the current point's interval.
+    interval_start: Option<CounterSnapshot>,
+    /// The last observation, whether or not it completed a point.
+    last_observation: Option<CounterSnapshot>,
     latest: Option<Sample>,
 }
 
 impl Series {
     pub(super) fn new(every: Duration) -> Self {
-        Self { points: Arc::default(), every, begun: None, looked: None, latest: None }
+        Self { points: Arc::default(), every, interval_start: None, last_observation: None, latest: None }
     }
 
-    /// Takes a look in. Two looks at the same moment are one; one before the last, after the clock was set back,
-    /// begins anew and gives up the points that were in its future.
-    pub(super) fn look(&mut self, at: Moment, reading: &Reading, counters: &Counters, waiting: usize) {
-        let empty = Mark { at, attempts: 0, accepted: 0, refused: 0, latencies: [0; STEPS] };
-        let looked = self.looked.unwrap_or(empty);
-        if self.looked.is_some() && at == looked.at {
+    /// Adds an observation. A second one at the same moment is ignored. If the clock was set back, the points that
+    /// are now in the future are dropped and a new interval begins.
+    pub(super) fn observe(&mut self, at: Moment, reading: &Reading, counters: &Counters, waiting: usize) {
+        let empty = CounterSnapshot { at, attempts: 0, accepted: 0, refused: 0, latencies: [0; STEPS] };
+        let last_observation = self.last_observation.unwrap_or(empty);
+        if self.last_observation.is_some() && at == last_observation.at {
             return;
         }
-        let mark = Mark::of(at, reading);
-        if at < looked.at {
+        let snapshot = CounterSnapshot::of(at, reading);
+        if at < last_observation.at {
             Arc::make_mut(&mut self.points).retain(|point| point.at < at);
-            (self.begun, self.looked, self.latest) = (Some(mark), Some(mark), None);
+            (self.interval_start, self.last_observation, self.latest) =
+                (Some(snapshot), Some(snapshot), None);
             return;
         }
-        self.latest = Some(looked.sample(at, reading, counters, waiting));
-        self.looked = Some(mark);
-        let begun = self.begun.unwrap_or(empty);
-        // Looks are late by a little each time: what is nearly due is due.
-        if self.begun.is_some() && begun.at.until(at) + self.every / 4 < self.every {
+        self.latest = Some(last_observation.sample(at, reading, counters, waiting));
+        self.last_observation = Some(snapshot);
+        let interval_start = self.interval_start.unwrap_or(empty);
+        // Observations are never exactly on time: a point that is nearly due counts as due.
+        if self.interval_start.is_some() && interval_start.at.until(at) + self.every / 4 < self.every {
             return;
         }
-        self.push(begun.sample(at, reading, counters, waiting));
-        self.begun = Some(mark);
+        self.push(interval_start.sample(at, reading, counters, waiting));
+        self.interval_start = Some(snapshot);
     }
 
     fn push(&mut self, sample: Sample) {
         let points = Arc::make_mut(&mut self.points);
-        if points.len() >= MOST {
+        if points.len() >= MAX_POINTS {
             let halved = points.chunks(2).map(|pair| match pair {
                 [one, other] => one.and(*other),
                 _ => pair[0],
@@ -163,7 +164,7 @@ impl Series {
         self.every
     }
 
-    /// The last second's figures.
+    /// The sample between the last two observations, normally one second.
     pub(super) fn latest(&self) -> Option<Sample> {
         self.latest
     }
@@ -191,10 +192,10 @@ mod tests {
             if second > 0 {
                 meter.attempted(Attempted::Accepted, Duration::from_micros(100));
             }
-            series.look(start + SECOND * second, &meter.read(), &counters(seconds - second), 0);
+            series.observe(start + SECOND * second, &meter.read(), &counters(seconds - second), 0);
         }
         let points = series.points();
-        assert!((MOST / 2..=MOST).contains(&points.len()), "{}", points.len());
+        assert!((MAX_POINTS / 2..=MAX_POINTS).contains(&points.len()), "{}", points.len());
         assert!(points.is_sorted_by_key(|point| point.at));
         assert_eq!(series.every(), SECOND * 128);
         let last = points.last().unwrap().at;
@@ -210,7 +211,7 @@ mod tests {
         for second in 0..4000_u32 {
             let took = if second == 1001 { Duration::from_secs(2) } else { Duration::from_millis(1) };
             meter.attempted(Attempted::Refused(ProblemCode::SoldOut), took);
-            series.look(Moment::from_millis(i64::from(second) * 1000), &meter.read(), &counters(0), 0);
+            series.observe(Moment::from_millis(i64::from(second) * 1000), &meter.read(), &counters(0), 0);
         }
         let worst = series.points().iter().filter_map(|point| point.p99).max().unwrap();
         assert!(worst >= Duration::from_secs(2), "{worst:?}");
@@ -221,11 +222,11 @@ mod tests {
         let (meter, mut series) = (Meter::default(), Series::new(SECOND));
         let at = |second: i64| Moment::from_millis(second * 1000);
         for second in 100..110 {
-            series.look(at(second), &meter.read(), &counters(1), 0);
+            series.observe(at(second), &meter.read(), &counters(1), 0);
         }
         for second in 104..107 {
             meter.attempted(Attempted::Accepted, SECOND);
-            series.look(at(second), &meter.read(), &counters(1), 0);
+            series.observe(at(second), &meter.read(), &counters(1), 0);
         }
         let points = series.points();
         let moments: Vec<_> = points.iter().map(|point| point.at.millis() / 1000).collect();
@@ -237,7 +238,7 @@ mod tests {
     fn a_clock_that_stands_still_makes_one_point() {
         let (meter, mut series) = (Meter::default(), Series::new(SECOND));
         for _ in 0..3 {
-            series.look(Moment::from_millis(5), &meter.read(), &counters(1), 0);
+            series.observe(Moment::from_millis(5), &meter.read(), &counters(1), 0);
         }
         assert_eq!(series.points().len(), 1);
         assert_eq!(series.points()[0].p50, None);

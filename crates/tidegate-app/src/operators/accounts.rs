@@ -1,20 +1,20 @@
-//! Operators' accounts: made and changed by admins; a password also by whose it is.
+//! Operators' accounts, managed by admins; operators can change their own password.
 
 use tidegate_core::ProblemCode;
 use tidegate_core::{OperatorId, Rejection, Role};
 use tidegate_ledger::IdempotentRequest;
 use tidegate_ledger::{CreateOutcome, OperatorAccount, OperatorChange};
 
-use super::reauthentication::Shown;
+use super::reauthentication::CurrentCredentials;
 use super::{OperatorIdentity, Operators};
 use crate::Refusal;
 
 pub const OPERATORS_SCOPE: &str = "operators";
 pub const MAX_OPERATORS: u32 = 500;
-/// Characters of a password.
+/// Allowed length of a password, in characters.
 pub const PASSWORD_LENGTH: std::ops::RangeInclusive<usize> = 10..=128;
 
-/// What is to be different about an operator; the rest stays.
+/// Changes to an operator; `None` leaves a field as it is.
 #[derive(Clone, Default)]
 pub struct OperatorPatch {
     pub role: Option<Role>,
@@ -32,7 +32,7 @@ impl std::fmt::Debug for OperatorPatch {
     }
 }
 
-/// Whether an operator or an API key can be called this.
+/// Whether this is a valid name for an operator or an API key.
 pub(super) fn is_name(name: &str) -> bool {
     let sound =
         |letter: u8| letter.is_ascii_lowercase() || letter.is_ascii_digit() || b"._-".contains(&letter);
@@ -57,9 +57,9 @@ fn check_password(password: &str) -> Result<(), Refusal> {
     Err(Refusal::invalid("password", format!("must have {least} to {most} characters")))
 }
 
-/// What is said where a name is taken or there are too many.
-pub(super) fn made(made: CreateOutcome, what: &str, most: u32) -> Result<(), Refusal> {
-    match made {
+/// The refusal if the name is taken or the maximum is reached.
+pub(super) fn refuse_unless_created(outcome: CreateOutcome, what: &str, most: u32) -> Result<(), Refusal> {
+    match outcome {
         CreateOutcome::Created => Ok(()),
         CreateOutcome::NameTaken => {
             let detail = format!("There is an {what} of this name already.");
@@ -85,7 +85,7 @@ impl Operators {
         check_name(&name)?;
         check_password(&password)?;
         let password = self.passwords.hash(password).await?;
-        if self.changes.done_before(key.as_ref()).await?.is_some() {
+        if self.changes.find_earlier(key.as_ref()).await?.is_some() {
             return self.account(&name).await;
         }
         let now = self.context.now();
@@ -94,15 +94,15 @@ impl Operators {
             OperatorAccount { id, name, password, role, totp: None, disabled: false, created_at: now };
         let done =
             self.ledger.operators.create(account.clone(), MAX_OPERATORS, by.actor(), key.clone()).await?;
-        // The same request may have been carried out meanwhile.
-        if done != CreateOutcome::Created && self.changes.done_before(key.as_ref()).await?.is_some() {
+        // A concurrent request with the same idempotency key may have created it.
+        if done != CreateOutcome::Created && self.changes.find_earlier(key.as_ref()).await?.is_some() {
             return self.account(&account.name).await;
         }
-        made(done, "operator", MAX_OPERATORS)?;
+        refuse_unless_created(done, "operator", MAX_OPERATORS)?;
         Ok(account)
     }
 
-    /// All of them, by their names.
+    /// All accounts, ordered by name.
     pub async fn accounts(&self) -> Result<Vec<OperatorAccount>, Refusal> {
         Ok(self.ledger.operators.list().await?)
     }
@@ -119,10 +119,10 @@ impl Operators {
         role: Role,
     ) -> Result<OperatorAccount, Refusal> {
         let patch = OperatorPatch { role: Some(role), ..OperatorPatch::default() };
-        self.change(by, name, patch, Shown::default()).await
+        self.change(by, name, patch, CurrentCredentials::default()).await
     }
 
-    /// Who is disabled is out at once and cannot sign in.
+    /// A disabled operator is signed out at once and cannot sign in.
     pub async fn set_disabled(
         &self,
         by: &OperatorIdentity,
@@ -130,28 +130,28 @@ impl Operators {
         disabled: bool,
     ) -> Result<OperatorAccount, Refusal> {
         let patch = OperatorPatch { disabled: Some(disabled), ..OperatorPatch::default() };
-        self.change(by, name, patch, Shown::default()).await
+        self.change(by, name, patch, CurrentCredentials::default()).await
     }
 
-    /// Whoever has signed in as this operator has to do so again. Whose own it is shows the one they had.
+    /// Ends the operator's sessions. Operators who change their own password also give the current one.
     pub async fn set_password(
         &self,
         by: &OperatorIdentity,
         name: &str,
         password: String,
-        shown: Shown,
+        credentials: CurrentCredentials,
     ) -> Result<OperatorAccount, Refusal> {
         let patch = OperatorPatch { password: Some(password), ..OperatorPatch::default() };
-        self.change(by, name, patch, shown).await
+        self.change(by, name, patch, credentials).await
     }
 
-    /// Several changes at once: all of them or none.
+    /// Makes several changes atomically.
     pub async fn change(
         &self,
         by: &OperatorIdentity,
         name: &str,
         patch: OperatorPatch,
-        shown: Shown,
+        credentials: CurrentCredentials,
     ) -> Result<OperatorAccount, Refusal> {
         let OperatorPatch { role, disabled, password } = patch;
         if role.is_some() || disabled.is_some() {
@@ -163,7 +163,7 @@ impl Operators {
         changes.extend(disabled.map(OperatorChange::Disabled));
         if let Some(password) = password {
             check_password(&password)?;
-            self.prove_password(by, name, shown).await?;
+            self.require_password(by, name, credentials).await?;
             changes.push(OperatorChange::Password(self.passwords.hash(password).await?));
         }
         let (name, now) = (name.to_owned(), self.context.now());

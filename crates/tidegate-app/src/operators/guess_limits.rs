@@ -1,9 +1,9 @@
-//! Guessing is slow: passwords for a name from one place, passwords for a name from everywhere, and codes of somebody
-//! whose password is known, each so many in a while.
+//! Limits on guessing: wrong passwords per name and place (a network address), wrong passwords per name, and wrong
+//! codes after a correct password, each within a time window.
 //!
-//! Counted in memory, by each node for itself. A try is taken before anything is looked at, so that many at once are
-//! counted, too; it is given back unless it turned out right or wrong. Whoever guesses from one place keeps nobody out
-//! who signs in from another.
+//! Counted in memory, per node. An attempt is counted before anything is checked, so that concurrent attempts count
+//! as well; it is uncounted unless it turns out right or wrong. Guessing from one place does not lock out sign-ins
+//! from other places.
 
 use std::convert::Infallible;
 use std::hash::Hash;
@@ -16,18 +16,18 @@ use quick_cache::sync::Cache;
 
 use super::Refusal;
 
-/// Wrong passwords for one name from one place before that place has to wait.
-const MOST_FROM_PLACE: u32 = 10;
-/// Wrong passwords for one name from all places.
-const MOST_OF_NAME: u32 = 100;
-/// Wrong codes of somebody whose password was right.
-const MOST_CODES: u32 = 5;
-/// How long they are counted from the first of them.
+/// Wrong passwords per name and place.
+const MAX_FROM_PLACE: u32 = 10;
+/// Wrong passwords per name, from all places together.
+const MAX_OF_NAME: u32 = 100;
+/// Wrong codes per name, after a correct password.
+const MAX_CODES: u32 = 5;
+/// Length of a window, which begins with its first attempt.
 const WINDOW: Duration = Duration::from_secs(15 * 60);
-/// The longest wait after wrong codes: it doubles from a window up to this.
+/// Maximum wait after wrong codes; the wait doubles from `WINDOW` up to this.
 const LONGEST_WAIT: Duration = Duration::from_secs(24 * 3600);
-/// Names, and places of names, remembered. A place is forgotten after so many others were used, each for the price of a
-/// hashed password; the count of the name goes on meanwhile.
+/// Capacity of each cache of counters. Evicting the counter of a place takes this many other places, each at the
+/// cost of a password hash; the name's own counter still applies.
 const REMEMBERED: usize = 10_000;
 
 #[derive(Debug)]
@@ -44,25 +44,25 @@ impl Default for GuessLimits {
 }
 
 impl GuessLimits {
-    /// Takes a try at a name's password from a place.
-    pub(super) fn password(&self, name: &str, place: &str, now: Instant) -> Result<Guess, Refusal> {
+    /// Counts an attempt at a name's password from a place.
+    pub(super) fn password(&self, name: &str, place: &str, now: Instant) -> Result<Attempt, Refusal> {
         let at_place = (name.to_owned(), place.to_owned());
-        let from_place = counter(&self.places, &at_place, MOST_FROM_PLACE, WINDOW);
-        let of_name = counter(&self.names, name, MOST_OF_NAME, WINDOW);
+        let from_place = counter(&self.places, &at_place, MAX_FROM_PLACE, WINDOW);
+        let of_name = counter(&self.names, name, MAX_OF_NAME, WINDOW);
         from_place.take(now)?;
-        of_name.take(now).inspect_err(|_| from_place.give_back())?;
-        Ok(Guess { one: from_place, all: Some(of_name), settled: false })
+        of_name.take(now).inspect_err(|_| from_place.uncount())?;
+        Ok(Attempt { counter: from_place, name_counter: Some(of_name), settled: false })
     }
 
-    /// Takes a try at the code of somebody whose password was right.
-    pub(super) fn code(&self, name: &str, now: Instant) -> Result<Guess, Refusal> {
-        let codes = counter(&self.codes, name, MOST_CODES, LONGEST_WAIT);
+    /// Counts an attempt at a name's code, after a correct password.
+    pub(super) fn code(&self, name: &str, now: Instant) -> Result<Attempt, Refusal> {
+        let codes = counter(&self.codes, name, MAX_CODES, LONGEST_WAIT);
         codes.take(now)?;
-        Ok(Guess { one: codes, all: None, settled: false })
+        Ok(Attempt { counter: codes, name_counter: None, settled: false })
     }
 }
 
-/// The counter of this key; a new one where there is none.
+/// The counter of this key, created if missing.
 fn counter<K, Q>(counters: &Cache<K, Arc<Counter>>, key: &Q, most: u32, longest: Duration) -> Arc<Counter>
 where
     K: Hash + Eq,
@@ -73,44 +73,46 @@ where
     known.unwrap_or_else(|never| match never {})
 }
 
-/// One try. Dropped without a word it never happened.
+/// One counted attempt. Dropping it without calling `right` or `wrong` uncounts it.
 #[derive(Debug)]
-#[must_use = "what is not settled is given back"]
-pub(super) struct Guess {
-    one: Arc<Counter>,
-    all: Option<Arc<Counter>>,
+#[must_use = "what is not settled is uncounted"]
+pub(super) struct Attempt {
+    /// Of the name and place, or of the name's codes; a right attempt resets it.
+    counter: Arc<Counter>,
+    /// Of the name, from all places together; none for codes.
+    name_counter: Option<Arc<Counter>>,
     settled: bool,
 }
 
-impl Guess {
-    /// It counts. Says whether it is the first in a while that is told of.
+impl Attempt {
+    /// The attempt stays counted. Returns whether it is the first wrong one of its window, which is to be reported.
     pub(super) fn wrong(mut self) -> bool {
         self.settled = true;
-        self.all.as_ref().unwrap_or(&self.one).is_news()
+        self.name_counter.as_ref().unwrap_or(&self.counter).is_first_report()
     }
 
-    /// Those before it from the same place do not count any more.
+    /// Earlier wrong attempts from the same place no longer count.
     pub(super) fn right(mut self) {
         self.settled = true;
-        self.one.forget();
-        self.all.iter().for_each(|all| all.give_back());
+        self.counter.forget();
+        self.name_counter.iter().for_each(|counter| counter.uncount());
     }
 }
 
-impl Drop for Guess {
+impl Drop for Attempt {
     fn drop(&mut self) {
         if !self.settled {
-            self.one.give_back();
-            self.all.iter().for_each(|all| all.give_back());
+            self.counter.uncount();
+            self.name_counter.iter().for_each(|counter| counter.uncount());
         }
     }
 }
 
-/// How many limits were taken of how many.
+/// Counts attempts up to a maximum.
 #[derive(Debug)]
 struct Counter {
     most: u32,
-    /// Each wait is twice the one before, up to this.
+    /// Each wait is twice the previous one, up to this.
     longest: Duration,
     count: Mutex<Count>,
 }
@@ -118,10 +120,10 @@ struct Counter {
 #[derive(Debug, Default)]
 struct Count {
     taken: u32,
-    /// When the first of them was taken, and how long they count from then on.
+    /// When the first attempt was counted, and the length of the window from then on.
     since: Option<(Instant, Duration)>,
-    /// A wrong one was told of.
-    told: bool,
+    /// Whether a wrong attempt of this window was reported.
+    reported: bool,
 }
 
 impl Counter {
@@ -131,14 +133,16 @@ impl Counter {
             let full = count.taken >= self.most;
             let waited = now.duration_since(since);
             if full && waited < window {
-                return Err(Refusal::Slower { retry_after: whole_seconds(window.saturating_sub(waited)) });
+                return Err(Refusal::RateLimited {
+                    retry_after: whole_seconds(window.saturating_sub(waited)),
+                });
             }
-            // Whoever always stops at the last but one is not forgotten before the longest wait is over.
+            // The count of a guesser who always stops just below the maximum is kept for the longest wait.
             if waited >= if full { window } else { self.longest } {
-                // Whoever used all of them up waits longer the next time, unless that is long ago.
+                // After a full window the next wait is longer, unless the full one is long over.
                 let guesses_on = full && waited < window + self.longest;
                 let window = if guesses_on { (window * 2).min(self.longest) } else { WINDOW };
-                *count = Count { taken: 0, since: Some((now, window)), told: false };
+                *count = Count { taken: 0, since: Some((now, window)), reported: false };
             }
         }
         count.since.get_or_insert((now, WINDOW));
@@ -146,7 +150,7 @@ impl Counter {
         Ok(())
     }
 
-    fn give_back(&self) {
+    fn uncount(&self) {
         let mut count = self.count.lock();
         count.taken = count.taken.saturating_sub(1);
     }
@@ -155,12 +159,12 @@ impl Counter {
         *self.count.lock() = Count::default();
     }
 
-    fn is_news(&self) -> bool {
-        !std::mem::replace(&mut self.count.lock().told, true)
+    fn is_first_report(&self) -> bool {
+        !std::mem::replace(&mut self.count.lock().reported, true)
     }
 }
 
-/// Rounded up: whoever comes back then is not too early.
+/// Rounded up, so that a client that waits this long does not come too early.
 fn whole_seconds(wait: Duration) -> Duration {
     Duration::from_secs(wait.as_secs() + u64::from(wait.subsec_nanos() > 0))
 }
@@ -169,9 +173,9 @@ fn whole_seconds(wait: Duration) -> Duration {
 mod tests {
     use super::*;
 
-    fn waits(refusal: Result<Guess, Refusal>) -> u64 {
+    fn waits(refusal: Result<Attempt, Refusal>) -> u64 {
         match refusal {
-            Err(Refusal::Slower { retry_after }) => retry_after.as_secs(),
+            Err(Refusal::RateLimited { retry_after }) => retry_after.as_secs(),
             other => panic!("{other:?}"),
         }
     }
@@ -242,7 +246,7 @@ mod tests {
     fn who_guesses_codes_slowly_guesses_few_of_them() {
         let (limits, start) = (GuessLimits::default(), Instant::now());
         let hourly = |hour: u32| limits.code("lin", start + Duration::from_secs(3600) * hour);
-        let guessed = (0..7 * 24).filter_map(|hour| hourly(hour).ok()).map(Guess::wrong).count();
+        let guessed = (0..7 * 24).filter_map(|hour| hourly(hour).ok()).map(Attempt::wrong).count();
         assert!(guessed <= 60, "{guessed} in a week");
     }
 }

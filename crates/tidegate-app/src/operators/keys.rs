@@ -1,7 +1,7 @@
-//! API keys: with one a machine acts as an operator, in the key's name and role.
+//! API keys: a program acts as an operator, with the key's name and role.
 //!
-//! What always holds: a key's secret is shown once, when it is made, and follows from nothing that is kept. One that
-//! is revoked works here no more from that moment on, and on other nodes for at most `LOOK_AGAIN`.
+//! Invariants: a key's secret is shown once, on creation, and cannot be derived from what is stored. A revoked key
+//! stops working at once on this node, and within `RECHECK_AFTER` on other nodes.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -11,54 +11,54 @@ use tidegate_core::{ApiKeyId, Moment, Rejection, Role};
 use tidegate_ledger::IdempotentRequest;
 use tidegate_ledger::{ApiKey, CreateOutcome};
 
-use super::accounts::{check_name, made};
+use super::accounts::{check_name, refuse_unless_created};
 use super::{OperatorIdentity, Operators};
 use crate::Refusal;
 use crate::digest::{self, Secret, digest};
 use crate::random;
 
 pub const KEYS_SCOPE: &str = "api_keys";
-/// Keys that work at a time.
+/// Maximum number of active keys.
 pub const MAX_KEYS: u32 = 500;
-/// Keys in a list; those that work all fit.
+/// Maximum number of listed keys; all active ones fit.
 pub const MAX_LISTED: u32 = 1000;
-/// What API keys begin with.
+/// Prefix of API keys.
 pub(super) const PREFIX: &str = "tk_";
-/// How long a revoked key can be looked at.
+/// How long a revoked key is kept.
 pub(super) const KEEP_REVOKED: Duration = Duration::from_secs(90 * 24 * 3600);
-/// A key that is at hand is looked up again after this: another node may have revoked it.
-const LOOK_AGAIN: Duration = Duration::from_secs(30);
-/// Using a key is noted no more often than this.
+/// A cached key is looked up again after this, because another node may have revoked it.
+const RECHECK_AFTER: Duration = Duration::from_secs(30);
+/// Minimum interval between updates of a key's last use.
 const NOTE_EVERY: Duration = Duration::from_secs(60);
 
 #[derive(Clone, Debug)]
-struct Known {
+struct CachedKey {
     key: ApiKey,
     looked: Instant,
 }
 
-/// Keys at hand.
+/// Cache of active keys.
 #[derive(Debug)]
-pub(super) struct KnownKeys {
-    known: Cache<Secret, Known>,
-    /// How many were revoked here.
+pub(super) struct ApiKeyCache {
+    known: Cache<Secret, CachedKey>,
+    /// Number of keys revoked by this process.
     revoked: AtomicU64,
 }
 
-impl Default for KnownKeys {
+impl Default for ApiKeyCache {
     fn default() -> Self {
         Self { known: Cache::new(MAX_KEYS as usize), revoked: AtomicU64::new(0) }
     }
 }
 
-impl KnownKeys {
+impl ApiKeyCache {
     fn find(&self, digest: &Secret) -> Option<ApiKey> {
-        self.known.get(digest).filter(|known| known.looked.elapsed() < LOOK_AGAIN).map(|known| known.key)
+        self.known.get(digest).filter(|known| known.looked.elapsed() < RECHECK_AFTER).map(|known| known.key)
     }
 
-    /// Takes note of a key that was looked up when so many were revoked.
-    fn learn(&self, digest: Secret, key: ApiKey, revoked: u64) {
-        self.known.insert(digest, Known { key, looked: Instant::now() });
+    /// Caches a key. `revoked` is the number of revoked keys before the key was looked up.
+    fn insert(&self, digest: Secret, key: ApiKey, revoked: u64) {
+        self.known.insert(digest, CachedKey { key, looked: Instant::now() });
         // This key may be among those revoked since.
         if self.revoked.load(Ordering::SeqCst) != revoked {
             self.known.remove(&digest);
@@ -70,15 +70,15 @@ impl KnownKeys {
         self.known.remove(digest);
     }
 
-    /// Notes a use; says whether the last one noted was long enough ago to write this one down.
+    /// Notes a use; returns whether it must be written to the ledger, at most once per `NOTE_EVERY`.
     fn used(&self, digest: &Secret, key: &ApiKey, now: Moment) -> bool {
         if key.last_used_at.is_some_and(|last| now < last + NOTE_EVERY) {
             return false;
         }
         if let Some(known) = self.known.get(digest) {
             let key = ApiKey { last_used_at: Some(now), ..known.key };
-            // Only if it is still there: one that was revoked meanwhile stays forgotten.
-            let _ = self.known.replace(*digest, Known { key, looked: known.looked }, false);
+            // `replace` does not insert: a key that was revoked meanwhile stays out of the cache.
+            let _ = self.known.replace(*digest, CachedKey { key, looked: known.looked }, false);
         }
         true
     }
@@ -94,7 +94,7 @@ impl Operators {
                 let revoked = keys.revoked.load(Ordering::SeqCst);
                 let found =
                     self.ledger.api_keys.active_by_digest(digest).await?.ok_or(Rejection::Unauthenticated)?;
-                keys.learn(digest, found.clone(), revoked);
+                keys.insert(digest, found.clone(), revoked);
                 found
             }
         };
@@ -103,15 +103,15 @@ impl Operators {
             let (ledger, id) = (self.ledger.clone(), key.id);
             tokio::spawn(async move {
                 if let Err(error) = ledger.api_keys.set_last_used(id, now).await {
-                    tracing::warn!(%error, "the use of an API key could not be noted");
+                    tracing::warn!(%error, "could not record the use of an API key");
                 }
             });
         }
         Ok(OperatorIdentity { name: Some(format!("key:{}", key.name)), role: key.role })
     }
 
-    /// Makes a key; gives it with its secret, which is shown here and never again. A repetition of the request gives
-    /// the key without its secret.
+    /// Creates a key and returns it with its secret, which is never shown again. A repeated request returns the key
+    /// without its secret.
     pub async fn create_api_key(
         &self,
         by: &OperatorIdentity,
@@ -121,7 +121,7 @@ impl Operators {
     ) -> Result<(ApiKey, Option<String>), Refusal> {
         by.may(Role::Admin)?;
         check_name(&name)?;
-        if let Some(before) = self.made_before(request.as_ref()).await? {
+        if let Some(before) = self.created_earlier(request.as_ref()).await? {
             return Ok((before, None));
         }
         let secret = random::secret()?;
@@ -139,24 +139,24 @@ impl Operators {
         let kept = digest(&[secret.as_bytes()]);
         let asked = request.clone();
         let done = self.ledger.api_keys.create(key.clone(), kept, MAX_KEYS, by.actor(), asked).await?;
-        // The same request may have been carried out meanwhile.
+        // A concurrent request with the same idempotency key may have created it.
         if done != CreateOutcome::Created
-            && let Some(before) = self.made_before(request.as_ref()).await?
+            && let Some(before) = self.created_earlier(request.as_ref()).await?
         {
             return Ok((before, None));
         }
-        made(done, "API key", MAX_KEYS)?;
+        refuse_unless_created(done, "API key", MAX_KEYS)?;
         Ok((key, Some(secret)))
     }
 
-    /// The key that this request has made, if it was carried out before.
-    async fn made_before(&self, request: Option<&IdempotentRequest>) -> Result<Option<ApiKey>, Refusal> {
-        let Some(before) = self.changes.done_before(request).await? else { return Ok(None) };
+    /// The API key that an earlier request with the same idempotency key created, if any.
+    async fn created_earlier(&self, request: Option<&IdempotentRequest>) -> Result<Option<ApiKey>, Refusal> {
+        let Some(before) = self.changes.find_earlier(request).await? else { return Ok(None) };
         let key = self.ledger.api_keys.get(ApiKeyId::from_raw(before.subject)).await?;
         Ok(Some(key.ok_or(Rejection::NotFound)?))
     }
 
-    /// Those that work first, then those that were revoked; newest first.
+    /// Active keys first, then revoked ones; newest first.
     pub async fn api_keys(&self) -> Result<Vec<ApiKey>, Refusal> {
         Ok(self.ledger.api_keys.list(MAX_LISTED).await?)
     }
@@ -189,21 +189,21 @@ mod tests {
 
     #[test]
     fn a_key_that_was_revoked_while_it_was_looked_up_is_not_learnt() {
-        let keys = KnownKeys::default();
-        keys.learn([1; 32], key(None), 0);
+        let keys = ApiKeyCache::default();
+        keys.insert([1; 32], key(None), 0);
         assert!(keys.find(&[1; 32]).is_some());
         keys.forget(&[1; 32]);
         assert!(keys.find(&[1; 32]).is_none());
-        keys.learn([1; 32], key(None), 0);
+        keys.insert([1; 32], key(None), 0);
         assert!(keys.find(&[1; 32]).is_none(), "it was read before it was revoked");
-        keys.learn([1; 32], key(None), 1);
+        keys.insert([1; 32], key(None), 1);
         assert!(keys.find(&[1; 32]).is_some());
     }
 
     #[test]
     fn uses_are_noted_once_a_minute() {
-        let keys = KnownKeys::default();
-        keys.learn([1; 32], key(None), 0);
+        let keys = ApiKeyCache::default();
+        keys.insert([1; 32], key(None), 0);
         let used = |seconds| {
             let known = keys.find(&[1; 32]).unwrap();
             keys.used(&[1; 32], &known, NOW + Duration::from_secs(seconds))

@@ -1,7 +1,7 @@
-//! What somebody shows who changes what is their own: a session alone may have been left open.
+//! Reauthentication of operators who change their own account: a session alone may have been left open.
 //!
-//! What always holds: wrong passwords and codes count here as they do where one signs in. Admins who change what is
-//! somebody else's, and the admin key, need to show nothing.
+//! Invariants: wrong passwords and codes count as they do at sign-in. Admins who change another operator's account,
+//! and the admin key, need no reauthentication.
 
 use std::time::Instant;
 
@@ -11,75 +11,75 @@ use tidegate_ledger::OperatorAccount;
 use super::{OperatorIdentity, Operators, second_factor};
 use crate::Refusal;
 
-/// The place that tries are counted under which come from a session.
+/// Place under which attempts from an open session are counted.
 const PLACE: &str = "signed in";
 
-/// What is shown by who changes their own account.
+/// Credentials of an operator who changes their own account.
 #[derive(Clone, Default)]
-pub struct Shown {
+pub struct CurrentCredentials {
     pub current_password: Option<String>,
-    /// Of the second factor that is in force, where that is to be changed.
+    /// Code of the current second factor; needed only to change the factor.
     pub current_code: Option<String>,
 }
 
-impl std::fmt::Debug for Shown {
+impl std::fmt::Debug for CurrentCredentials {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Shown(..)")
+        f.write_str("CurrentCredentials(..)")
     }
 }
 
 impl Operators {
-    /// Refuses whoever changes their own account and does not show its password.
-    pub(super) async fn prove_password(
+    /// Requires the current password of operators who change their own account.
+    pub(super) async fn require_password(
         &self,
         by: &OperatorIdentity,
         name: &str,
-        shown: Shown,
+        credentials: CurrentCredentials,
     ) -> Result<(), Refusal> {
-        self.prove(by, name, shown, false).await
+        self.require(by, name, credentials, false).await
     }
 
-    /// The same for the second factor: one that is in force is shown, too.
-    pub(super) async fn prove_factor(
+    /// Like `require_password`; also requires a code of the current second factor, if there is one.
+    pub(super) async fn require_factor(
         &self,
         by: &OperatorIdentity,
         name: &str,
-        shown: Shown,
+        credentials: CurrentCredentials,
     ) -> Result<(), Refusal> {
-        self.prove(by, name, shown, true).await
+        self.require(by, name, credentials, true).await
     }
 
-    async fn prove(
+    async fn require(
         &self,
         by: &OperatorIdentity,
         name: &str,
-        shown: Shown,
+        credentials: CurrentCredentials,
         factor: bool,
     ) -> Result<(), Refusal> {
         if by.name.as_deref() != Some(name) {
             return Ok(());
         }
         let missing = || Refusal::invalid("current_password", "is needed to change what is your own");
-        let current = shown.current_password.filter(|given| !given.is_empty()).ok_or_else(missing)?;
-        if current.chars().count() > super::LONGEST {
+        let current = credentials.current_password.filter(|given| !given.is_empty()).ok_or_else(missing)?;
+        if current.chars().count() > super::MAX_INPUT_CHARS {
             return Err(wrong_password());
         }
         let taken = self.guesses.password(name, PLACE, Instant::now())?;
         let account = self.account(name).await?;
         if !self.passwords.matches(current, Some(&account.password)).await? {
             if taken.wrong() {
-                self.tell_refused(&account, EventKind::OperatorSignInRefused, PLACE);
+                self.log_refusal(&account, EventKind::OperatorSignInRefused, PLACE);
             }
             return Err(wrong_password());
         }
         if factor && account.totp.is_some() {
-            self.prove_code(account, shown.current_code).await?;
+            self.require_code(account, credentials.current_code).await?;
         }
         taken.right();
         Ok(())
     }
 
-    async fn prove_code(&self, account: OperatorAccount, code: Option<String>) -> Result<(), Refusal> {
+    async fn require_code(&self, account: OperatorAccount, code: Option<String>) -> Result<(), Refusal> {
         let missing = || Refusal::invalid("current_code", "is needed: what your second factor shows now");
         let code = code.filter(|given| !given.is_empty()).ok_or_else(missing)?;
         let taken = self.guesses.code(&account.name, Instant::now())?;
@@ -93,19 +93,19 @@ impl Operators {
             return Ok(());
         }
         if taken.wrong() {
-            self.tell_refused(&account, EventKind::OperatorCodeRefused, PLACE);
+            self.log_refusal(&account, EventKind::OperatorCodeRefused, PLACE);
         }
         Err(Refusal::invalid("current_code", "is not what your second factor shows now, or was used before"))
     }
 
-    /// Writes into the log that somebody was not let in, as far as that can be written now. Nobody waits for it: how
-    /// long a refusal takes would tell whether there is somebody of that name.
-    pub(super) fn tell_refused(&self, account: &OperatorAccount, kind: EventKind, place: &str) {
+    /// Writes a refusal to the audit log, on a best-effort basis. In the background, because the response time
+    /// would otherwise reveal whether the name exists.
+    pub(super) fn log_refusal(&self, account: &OperatorAccount, kind: EventKind, place: &str) {
         let (ledger, id, now) = (self.ledger.clone(), account.id, self.context.now());
         let detail = format!("{}, {place}", account.name);
         tokio::spawn(async move {
             if let Err(error) = ledger.operators.log_refusal(id, kind, detail, now).await {
-                tracing::warn!(%error, %kind, "a refusal could not be logged");
+                tracing::warn!(%error, %kind, "could not write a refusal to the audit log");
             }
         });
     }

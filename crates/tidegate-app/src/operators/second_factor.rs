@@ -1,28 +1,28 @@
-//! An operator's second factor: codes after RFC 6238 from a device that shares a secret with us.
+//! An operator's second factor: TOTP codes (RFC 6238).
 //!
-//! Six digits, a new code every thirty seconds, the one before and after taken too since clocks differ; each once.
+//! Six digits, time steps of thirty seconds; one step of clock skew is tolerated, and each code is accepted once.
 
 use tidegate_core::{Moment, Rejection};
 use tidegate_ledger::{OperatorAccount, OperatorChange};
 use totp_rs::{Builder, Secret};
 
-use super::reauthentication::Shown;
+use super::reauthentication::CurrentCredentials;
 use super::{OperatorIdentity, Operators};
 use crate::Refusal;
 use crate::digest::{self, digest};
 use crate::random;
 
-/// As long as the digest that codes are made with.
+/// The length of a SHA-1 digest, from which codes are derived.
 const SECRET_BYTES: usize = 20;
-/// Who the device says the codes are for.
+/// Issuer that authenticator apps display.
 const ISSUER: &str = "Tidegate";
 
-/// A secret that is not in force before a code proves that a device has it.
+/// A new secret, which takes effect once a code proves that a device has it.
 #[derive(Clone)]
 pub struct NewFactor {
     /// In base 32, as it is typed into a device.
     pub secret: String,
-    /// The same as an `otpauth:` address, as it is shown to a device's camera.
+    /// The same as an `otpauth:` URL, for a QR code.
     pub url: String,
 }
 
@@ -37,7 +37,7 @@ impl std::fmt::Debug for NewFactor {
 pub struct ProvenFactor {
     pub secret: String,
     pub code: String,
-    /// The token of the console it comes from, which goes on; all others of the operator end.
+    /// Token of the current console session, which continues; the operator's other sessions end.
     pub console: Option<String>,
 }
 
@@ -47,7 +47,7 @@ impl std::fmt::Debug for ProvenFactor {
     }
 }
 
-/// The step that this code belongs to, if it is one for now.
+/// The time step of the code, if it is valid now.
 pub(super) fn step_of(secret: &[u8], code: &str, now: Moment) -> Option<u32> {
     let totp = Builder::new().with_secret(Secret::from(secret)).build().ok()?;
     let seconds = u64::try_from(now.millis() / 1000).ok()?;
@@ -55,7 +55,7 @@ pub(super) fn step_of(secret: &[u8], code: &str, now: Moment) -> Option<u32> {
 }
 
 impl Operators {
-    /// Makes a secret for an operator's device. Nothing changes until `confirm_totp`.
+    /// Generates a secret for an operator's device. Nothing changes until `confirm_totp`.
     pub async fn begin_totp(&self, by: &OperatorIdentity, name: &str) -> Result<NewFactor, Refusal> {
         by.may_manage(name)?;
         self.account(name).await?;
@@ -67,14 +67,14 @@ impl Operators {
         Ok(NewFactor { secret, url })
     }
 
-    /// From now on signing in needs a code; this one proves that the device has the secret. Whose own it is shows their
-    /// password, and a code of the factor that was in force.
+    /// Enables or replaces the second factor; the code proves that the device has the secret. Operators who change
+    /// their own factor also give their password and a code of the current factor, if there is one.
     pub async fn confirm_totp(
         &self,
         by: &OperatorIdentity,
         name: &str,
         factor: ProvenFactor,
-        shown: Shown,
+        credentials: CurrentCredentials,
     ) -> Result<OperatorAccount, Refusal> {
         by.may_manage(name)?;
         let secret =
@@ -84,20 +84,20 @@ impl Operators {
         let step = step.ok_or_else(|| {
             Refusal::invalid("code", "is not the one that a device with this secret shows now")
         })?;
-        self.prove_factor(by, name, shown).await?;
+        self.require_factor(by, name, credentials).await?;
         let keep = factor.console.map(|token| digest(&[token.as_bytes()]));
         self.change_totp(by, name, Some((secret.to_vec(), step)), keep).await
     }
 
-    /// Signing in needs no code any more.
+    /// Disables the second factor.
     pub async fn remove_totp(
         &self,
         by: &OperatorIdentity,
         name: &str,
-        shown: Shown,
+        credentials: CurrentCredentials,
     ) -> Result<OperatorAccount, Refusal> {
         by.may_manage(name)?;
-        self.prove_factor(by, name, shown).await?;
+        self.require_factor(by, name, credentials).await?;
         self.change_totp(by, name, None, None).await
     }
 
@@ -118,7 +118,7 @@ impl Operators {
 mod tests {
     use super::*;
 
-    /// The example of RFC 6238, its last six digits.
+    /// A test vector of RFC 6238, its last six digits.
     #[test]
     fn codes_are_those_of_the_standard_a_step_early_or_late() {
         let secret = b"12345678901234567890";

@@ -1,7 +1,7 @@
-//! The published order of checks, composed once for orders and plays, whichever way they come: API, page, fast path.
+//! The published order of checks, composed once for orders and plays, and for API, pages and fast path.
 //!
-//! Open campaign, place in flight, the campaign's rate, who asks, the user's rate, the idempotency key, then the body
-//! and the claim. Checks that can refuse cheaply come before those that cost; the body is read last.
+//! Order: campaign open, limit of attempts in flight, the campaign's rate limit, authentication, the user's rate
+//! limit, idempotency key, body, claim. Cheap checks come before expensive ones; the body is read last.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering as Atomic};
@@ -21,35 +21,35 @@ use crate::live::{Attempted, Meters};
 use crate::metrics::{Counters, Metrics, Outcome};
 use crate::plays::{Played, Plays};
 
-/// Attempts that may be decided at the same time: a counter, since each attempt takes a place and none waits for one.
+/// Limits the attempts in flight. A counter instead of a semaphore, because no attempt waits for a permit.
 #[derive(Debug)]
 struct InFlight(AtomicUsize);
 
-struct Place<'a>(&'a InFlight);
+struct InFlightPermit<'a>(&'a InFlight);
 
 impl InFlight {
-    fn take(&self) -> Option<Place<'_>> {
+    fn take(&self) -> Option<InFlightPermit<'_>> {
         let taken = self.0.fetch_update(Atomic::Relaxed, Atomic::Relaxed, |left| left.checked_sub(1));
-        taken.ok().map(|_| Place(self))
+        taken.ok().map(|_| InFlightPermit(self))
     }
 }
 
-impl Drop for Place<'_> {
+impl Drop for InFlightPermit<'_> {
     fn drop(&mut self) {
         self.0.0.fetch_add(1, Atomic::Relaxed);
     }
 }
 
-/// When a request was received, by both clocks: read once for all its checks.
+/// When a request was received, by monotonic and by wall clock; read once for all its checks.
 #[derive(Clone, Copy, Debug)]
 pub struct Received {
     pub at: Instant,
     pub now: Moment,
 }
 
-/// What can be attempted: an order of a sale, a play of a draw.
+/// A service that decides attempts: orders of a sale, plays of a draw.
 pub trait Attemptable: Sync {
-    /// What the client asks for.
+    /// The order or play that the client requests.
     type Wanted: Send;
     type Accepted: Send;
 
@@ -61,7 +61,7 @@ pub trait Attemptable: Sync {
         key: Option<IdempotencyKey>,
     ) -> impl Future<Output = Result<Self::Accepted, Refusal>> + Send;
 
-    /// What the key has made before, if anything.
+    /// The result of an earlier request with this key, if any.
     fn repeated(
         &self,
         user: UserId,
@@ -76,14 +76,14 @@ pub trait Attemptable: Sync {
     fn counters(metrics: &Metrics) -> &Counters<Outcome>;
 }
 
-/// A client's request, which is read step by step, as far as the checks let it come.
+/// A client's request, read step by step between the checks; a refused one is not read to the end.
 pub trait AttemptRequest<A: Attemptable>: Send + Sync {
     type Error: From<Refusal> + From<Rejection> + Send;
-    /// Apart from the rest of the request: a body that still comes cannot be shared between threads.
+    /// Separate from the rest of the request, because a streaming body is not `Sync`.
     type Body: Send;
 
-    /// What is known before the first check. An error refuses the request before anything else does.
-    fn known_early(&self) -> Result<Early<A::Wanted>, Self::Error> {
+    /// What is known before the first check. An error takes precedence over all checks.
+    fn pre_read(&self) -> Result<Early<A::Wanted>, Self::Error> {
         Ok(Early::Unread)
     }
 
@@ -91,14 +91,15 @@ pub trait AttemptRequest<A: Attemptable>: Send + Sync {
 
     fn key(&self) -> Result<Option<IdempotencyKey>, Self::Error>;
 
-    /// Reads the body. `admitted` is missing where the campaign takes no claims and only a repetition is looked for.
+    /// Reads the body. `admitted` is `None` if the campaign takes no claims and only the result of an earlier
+    /// request is looked up.
     fn read(
         &self,
         body: Self::Body,
         admitted: Option<(UserId, &Campaign)>,
     ) -> impl Future<Output = Result<A::Wanted, Self::Error>> + Send;
 
-    /// The problem code that its client is told.
+    /// The problem code of the response.
     fn code(error: &Self::Error) -> ProblemCode;
 }
 
@@ -107,8 +108,8 @@ pub trait AttemptRequest<A: Attemptable>: Send + Sync {
 pub enum Early<W> {
     /// Nothing: the body is read after the checks.
     Unread,
-    /// A form was read whole. Where it has a user and a key, what these made before is the answer: a repetition needs
-    /// no open campaign, and no other solution of a challenge.
+    /// A form, read completely. If it has a user and a key, their earlier result is the answer: a repeated request
+    /// needs neither an open campaign nor another solved challenge.
     Form(Option<(UserId, IdempotencyKey, W)>),
 }
 
@@ -162,7 +163,7 @@ impl Attempts {
         request: &R,
         body: R::Body,
     ) -> Result<A::Accepted, R::Error> {
-        let early = request.known_early()?;
+        let early = request.pre_read()?;
         let is_form = matches!(early, Early::Form(_));
         if let Early::Form(Some((user, key, wanted))) = early
             && let Some(made) = Box::pin(service.repeated(user, id, &wanted, key)).await?
@@ -172,10 +173,10 @@ impl Attempts {
         let campaign = match self.claims.open_campaign(id, now).await {
             Ok(campaign) => campaign,
             Err(refusal) if is_form => return Err(refusal.into()),
-            // Boxed: few need it, and every attempt would carry the room it takes about with it.
+            // Boxed, so that this rare path does not enlarge the future of every attempt.
             Err(refusal) => return Box::pin(self.repeat(service, (id, now), request, body, refusal)).await,
         };
-        let _place = self.in_flight.take().ok_or(Rejection::Busy)?;
+        let _permit = self.in_flight.take().ok_or(Rejection::Busy)?;
         self.rates.count_attempt(&campaign, at).await?;
         let user = self.accounts.buyer_at(request.token()?, now).await?;
         self.rates.count_attempt_of(user, &campaign, at)?;
@@ -184,8 +185,7 @@ impl Attempts {
         Ok(service.claim(user, &campaign, wanted, key).await?)
     }
 
-    /// A campaign that takes no claims still knows those it took: a repeated request gets what it made, all others the
-    /// refusal.
+    /// For a campaign that takes no claims: a repeated request gets its earlier result, any other the refusal.
     async fn repeat<A: Attemptable, R: AttemptRequest<A>>(
         &self,
         service: &A,
@@ -198,8 +198,8 @@ impl Attempts {
         let Ok(user) = self.accounts.buyer_at(request.token()?, now).await else {
             return Err(refusal.into());
         };
-        // Nearly everybody who is too late: their body need not be read.
-        if self.claims.holds_nothing(user, id).await {
+        // Applies to nearly all late requests; their bodies need not be read.
+        if self.claims.never_claimed(user, id).await {
             return Err(refusal.into());
         }
         let Ok(wanted) = request.read(body, None).await else { return Err(refusal.into()) };
@@ -210,7 +210,7 @@ impl Attempts {
     }
 }
 
-/// An order as a client asks for it.
+/// An order as a client requests it.
 #[derive(Clone, Debug)]
 pub struct WantedOrder {
     pub quantity: u32,
@@ -251,7 +251,7 @@ impl Attemptable for Ordering {
     }
 }
 
-/// A play as a client asks for it.
+/// A play as a client requests it.
 #[derive(Clone, Debug)]
 pub struct WantedPlay {
     pub client_seed: String,

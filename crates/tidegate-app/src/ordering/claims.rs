@@ -22,12 +22,12 @@ pub(crate) struct Claims {
     pub(crate) ledger: DirectoryTables,
     pub(crate) directory: Arc<CampaignDirectory>,
     pub(crate) number: Arc<NodeNumber>,
-    /// Claims that were answered 202 and could not be made durable: their buyers find them as rejected.
+    /// Claims that were answered 202 but could not be made durable; their buyers see them as rejected.
     pub(crate) lost: Arc<LostClaims>,
 }
 
 impl Claims {
-    /// The campaign, if it takes claims now. Everything that can refuse without knowing who asks.
+    /// The campaign, if it takes claims now. Makes all checks that do not need to know the user.
     pub(crate) async fn open_campaign(&self, id: CampaignId, now: Moment) -> Result<Arc<Campaign>, Refusal> {
         let Some(campaign) = self.directory.running.find(id) else {
             return Err(Box::pin(self.why_not_open(id)).await);
@@ -43,33 +43,32 @@ impl Claims {
         }
     }
 
-    /// Why a campaign that does not run takes no claims.
+    /// The refusal for a campaign that is not running.
     async fn why_not_open(&self, id: CampaignId) -> Refusal {
         match self.ledger.campaigns.get(id).await {
             Ok(Some(campaign)) if campaign.state == CampaignState::Closed => Rejection::Ended.into(),
-            // It runs, but the gate does not know it yet: starting up.
+            // It is published, but the gate does not have it yet: the process is still starting.
             Ok(Some(campaign)) if campaign.is_published() => Rejection::NotReady.into(),
             Ok(_) => Rejection::NotFound.into(),
             Err(error) => error.into(),
         }
     }
 
-    /// Has the gate decide and the intake take the claim. From then on it is the intake's, whether or not its client
-    /// waits.
+    /// Lets the gate decide and passes the claim to the intake, which keeps it even if the client disconnects.
     pub(crate) async fn claim(
         &self,
         request: Result<ClaimRequest, Rejection>,
         campaign: &Campaign,
     ) -> Result<AcceptedClaim, ClaimError> {
         let request = request.map_err(ClaimError::Rejected)?;
-        if !self.context.health.is_ready() || !self.number.is_sure() {
+        if !self.context.health.is_ready() || !self.number.is_valid() {
             return Err(ClaimError::Rejected(Rejection::NotReady));
         }
         self.admission.claim(request, campaign.protect.user_rate_per_s).await
     }
 
-    /// The claim once it is durable; the claim and `false` where that takes longer than an answer may.
-    pub(crate) async fn kept(
+    /// Waits until the claim is durable. The flag is `false` if that takes longer than an answer may take.
+    pub(crate) async fn await_durable(
         &self,
         taken: Result<AcceptedClaim, ClaimError>,
     ) -> Result<(Arc<Claim>, bool), ClaimError> {
@@ -81,8 +80,8 @@ impl Claims {
         }
     }
 
-    /// Whether the gate knows for certain that this user has nothing of a running campaign.
-    pub(crate) async fn holds_nothing(&self, user: UserId, campaign: CampaignId) -> bool {
+    /// Whether the campaign runs and the gate knows that this user has never claimed from it.
+    pub(crate) async fn never_claimed(&self, user: UserId, campaign: CampaignId) -> bool {
         self.admission.units_left(campaign).is_some()
             && matches!(self.admission.held_by(campaign, user).await, Ok(None))
     }
@@ -98,8 +97,8 @@ impl Claims {
     }
 }
 
-/// Whether the key may have made something before: then that is the answer, not the refusal.
-pub(crate) fn may_be_repeated(refused: &ClaimError) -> bool {
+/// Whether an earlier request with the same key may have succeeded; its result is then the answer, not this refusal.
+pub(crate) fn may_have_succeeded_before(refused: &ClaimError) -> bool {
     !matches!(
         refused,
         ClaimError::InFlight
@@ -108,12 +107,12 @@ pub(crate) fn may_be_repeated(refused: &ClaimError) -> bool {
     )
 }
 
-pub(crate) fn not_taken(refused: &ClaimError) -> Refusal {
+pub(crate) fn refusal_of(refused: &ClaimError) -> Refusal {
     match refused {
         ClaimError::Rejected(rejection) => (*rejection).into(),
-        // What the key made was there a moment ago; a repetition finds it.
+        // The key's earlier claim existed a moment ago; repeating the request finds it.
         ClaimError::InFlight | ClaimError::Repeated => Refusal::InFlight,
-        ClaimError::RateLimited => Refusal::Slower { retry_after: Duration::from_secs(1) },
+        ClaimError::RateLimited => Refusal::RateLimited { retry_after: Duration::from_secs(1) },
         ClaimError::NotAppended(error) => not_durable(error),
     }
 }

@@ -43,7 +43,7 @@ fn last_unit_is_sold_and_then_no_more() {
 }
 
 #[test]
-fn sold_out_is_said_before_limit_reached() {
+fn sold_out_is_checked_before_limit_reached() {
     let mut pool = pool(1);
     pool.claim(user(1), 1, 1, Shown::NotNeeded).unwrap();
     assert_eq!(pool.claim(user(1), 1, 1, Shown::NotNeeded), Err(Rejection::SoldOut));
@@ -69,7 +69,7 @@ fn a_return_applied_twice_counts_once() {
 }
 
 #[test]
-fn a_gap_in_the_log_is_not_jumped() {
+fn an_entry_after_a_gap_is_not_applied() {
     let mut pool = pool(1);
     let entry = StockEntry { seq: 2, change: StockChange::Restock { top: 9 } };
     assert_eq!(pool.follow(&entry), Followed::Gap);
@@ -114,7 +114,7 @@ fn a_seat_and_its_prize_are_taken_together_and_come_back_together() {
     };
     let won = play(&mut pool, 1);
     assert_eq!((won.prize(), pool.prizes_left(), pool.free()), (Some(1), &[0][..], 2));
-    assert_eq!(play(&mut pool, 2).prize(), None, "it is gone");
+    assert_eq!(play(&mut pool, 2).prize(), None, "the only prize is taken");
     pool.undo(&won);
     assert_eq!((pool.prizes_left(), pool.free()), (&[1][..], 2));
     assert_eq!(play(&mut pool, 3).prize(), Some(1));
@@ -128,12 +128,12 @@ fn a_pass_is_spent_once_and_only_by_its_user() {
     let rules = PassRules { factor: 1, stock: 5, limit: 3 };
     let pass = pool.issue_pass(user(1), rules, now, until).unwrap();
     let shown = Shown::Pass { number: pass.number, now };
-    assert_eq!(pool.claim(user(2), 1, 3, shown), Err(Rejection::PassInvalid), "another's");
+    assert_eq!(pool.claim(user(2), 1, 3, shown), Err(Rejection::PassInvalid), "pass of another user");
     let late = Shown::Pass { number: pass.number, now: until };
-    assert_eq!(pool.claim(user(1), 1, 3, late), Err(Rejection::PassInvalid), "expired");
+    assert_eq!(pool.claim(user(1), 1, 3, late), Err(Rejection::PassInvalid), "expired pass");
     assert_eq!(pool.claim(user(1), 4, 3, shown), Err(Rejection::LimitReached), "a rejection spends nothing");
     assert!(pool.claim(user(1), 1, 3, shown).is_ok());
-    assert_eq!(pool.claim(user(1), 1, 3, shown), Err(Rejection::PassInvalid), "spent");
+    assert_eq!(pool.claim(user(1), 1, 3, shown), Err(Rejection::PassInvalid), "spent pass");
 }
 
 #[test]

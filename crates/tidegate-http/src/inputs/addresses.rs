@@ -1,4 +1,4 @@
-//! Where goods are to go.
+//! Validation of a winner's shipping address.
 
 use serde::{Deserialize, Serialize};
 use tidegate_core::limits::MAX_ADDRESS_LINE;
@@ -7,7 +7,7 @@ use utoipa::ToSchema;
 use super::Checks;
 use crate::problem::Problem;
 
-/// Where goods go. Every line is plain text.
+/// A shipping address. Every line is plain text.
 #[derive(Debug, Deserialize, Serialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AddressInput {
@@ -15,13 +15,13 @@ pub struct AddressInput {
     pub name: String,
     #[schema(example = "+8613800138000")]
     pub phone: String,
-    /// As on a letter, the street first.
+    /// Address lines as on a letter, the street first.
     #[schema(example = json!(["88 Century Avenue", "Pudong, Shanghai"]))]
     pub lines: Vec<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(example = "200120")]
     pub postcode: Option<String>,
-    /// Two letters, ISO 3166.
+    /// ISO 3166 code of two letters.
     #[schema(example = "CN")]
     pub country: String,
 }
@@ -43,14 +43,14 @@ impl AddressInput {
             plain("postcode", postcode, 1, 20);
         }
         if !(1..=MAX_LINES).contains(&self.lines.len()) {
-            checks.wrong("lines", format!("must be 1 to {MAX_LINES} lines"));
+            checks.error("lines", format!("must be 1 to {MAX_LINES} lines"));
         }
         if self.country.len() != 2 || !self.country.bytes().all(|byte| byte.is_ascii_uppercase()) {
-            checks.wrong("country", "must be two capital letters, such as CN");
+            checks.error("country", "must be two capital letters, such as CN");
         }
         if let Some(phone) = checks.phone("phone", &self.phone) {
             self.phone = phone;
         }
-        checks.done(serde_json::to_string(&self).ok())
+        checks.finish(serde_json::to_string(&self).ok())
     }
 }

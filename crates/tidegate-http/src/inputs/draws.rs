@@ -1,4 +1,4 @@
-//! What operators say about draws, read and checked field by field.
+//! Validation of operators' input for draws, field by field.
 
 use std::collections::HashSet;
 
@@ -29,8 +29,8 @@ pub struct DrawInput {
     pub ends_at: String,
     #[schema(example = 3)]
     pub plays_per_user: i64,
-    /// `single`: a prize that is gone is no win. `whole`: the odds of what is left grow. `deck`: every seat has its
-    /// card, shuffled once.
+    /// `single`: drawing a prize that has run out is no win. `whole`: the odds of the remaining prizes grow instead.
+    /// `deck`: every seat has a card, shuffled once.
     #[schema(example = "whole")]
     pub strategy: String,
     pub prizes: Vec<PrizeInput>,
@@ -45,16 +45,16 @@ pub struct PrizeInput {
     /// `text`, `code`, `coupon` or `goods`.
     #[schema(example = "code")]
     pub kind: String,
-    /// What a winner of a text is shown; what a coupon is called at the merchant's.
+    /// For `text`: the text shown to the winner. For `coupon`: the merchant's name of the coupon.
     pub content: Option<String>,
-    /// For `code`: at least as many as the stock, all different.
+    /// For `code`: at least as many codes as the stock, all different.
     pub codes: Option<Vec<String>>,
-    /// In parts per billion; what all prizes leave is "no win". None in a deck.
+    /// Probability in parts per billion; the rest up to one billion is "no win". Omitted in a deck.
     #[schema(example = 100_000_000)]
     pub odds: Option<i64>,
     #[schema(example = 50)]
     pub stock: i64,
-    /// `instant` (if not said), `at_close` or `manual`.
+    /// When the prize is granted: `instant` (default), `at_close` or `manual`.
     pub grant: Option<String>,
 }
 
@@ -65,7 +65,7 @@ impl DrawInput {
         checks.line("name", &name, 1, MAX_NAME);
         let strategy = Strategy::parse(&self.strategy);
         if strategy.is_none() {
-            checks.wrong("strategy", "must be single, whole or deck");
+            checks.error("strategy", "must be single, whole or deck");
         }
         let strategy = strategy.unwrap_or(Strategy::Single);
         let campaign = CampaignTerms {
@@ -76,7 +76,7 @@ impl DrawInput {
             protect: self.protect.map_or_else(Protect::default, |protect| protect.check(&mut checks)),
         };
         if !(1..=MAX_PRIZES).contains(&self.prizes.len()) {
-            checks.wrong("prizes", format!("must be 1 to {MAX_PRIZES} prizes"));
+            checks.error("prizes", format!("must be 1 to {MAX_PRIZES} prizes"));
         }
         let (prizes, codes): (Vec<Prize>, Vec<Vec<String>>) = self
             .prizes
@@ -87,23 +87,23 @@ impl DrawInput {
             .unzip();
         check_table(&mut checks, strategy, campaign.stock, &prizes);
         if codes.iter().map(Vec::len).sum::<usize>() > MAX_CODES {
-            checks.wrong("prizes", format!("have more than {MAX_CODES} codes together"));
+            checks.error("prizes", format!("have more than {MAX_CODES} codes together"));
         }
-        checks.done(Some(DrawTerms { name, strategy, prizes, codes, campaign }))
+        checks.finish(Some(DrawTerms { name, strategy, prizes, codes, campaign }))
     }
 }
 
-/// What no prize says by itself.
+/// Checks the prize table as a whole: the sum of the odds, and a deck's cards against its seats.
 fn check_table(checks: &mut Checks, strategy: Strategy, seats: u32, prizes: &[Prize]) {
     let odds: u64 = prizes.iter().map(|prize| u64::from(prize.odds)).sum();
     let cards: u64 = prizes.iter().map(|prize| u64::from(prize.stock)).sum();
     if odds > u64::from(ODDS_TOTAL) {
         let what =
             format!("have odds that add up to {odds} parts per billion, which is more than all of them");
-        checks.wrong("prizes", what);
+        checks.error("prizes", what);
     }
     if strategy == Strategy::Deck && cards > u64::from(seats) {
-        checks.wrong("prizes", format!("are {cards} together, but the deck has only {seats} seats"));
+        checks.error("prizes", format!("are {cards} together, but the deck has only {seats} seats"));
     }
 }
 
@@ -114,21 +114,21 @@ impl PrizeInput {
         checks.line(&of("name"), &name, 1, MAX_NAME);
         let kind = PrizeKind::parse(&self.kind);
         if kind.is_none() {
-            checks.wrong(&of("kind"), "must be text, code, coupon or goods");
+            checks.error(&of("kind"), "must be text, code, coupon or goods");
         }
         let kind = kind.unwrap_or(PrizeKind::Text);
         let grant = self.grant.as_deref().map_or(Some(Grant::Instant), Grant::parse);
         if grant.is_none() {
-            checks.wrong(&of("grant"), "must be instant, at_close or manual");
+            checks.error(&of("grant"), "must be instant, at_close or manual");
         }
         let odds = match (strategy, self.odds) {
             (Strategy::Deck, None) => 0,
             (Strategy::Deck, Some(_)) => {
-                checks.wrong(&of("odds"), "must be left out in a deck, where stock over seats says it all");
+                checks.error(&of("odds"), "must be left out in a deck, where stock over seats says it all");
                 0
             }
             (_, None) => {
-                checks.wrong(&of("odds"), "must be said, in parts per billion");
+                checks.error(&of("odds"), "must be said, in parts per billion");
                 0
             }
             (_, Some(odds)) => checks.number(&of("odds"), odds, 1, ODDS_TOTAL),
@@ -146,18 +146,18 @@ impl PrizeInput {
 fn check_codes(checks: &mut Checks, field: &str, kind: PrizeKind, stock: u32, codes: &[String]) {
     if kind != PrizeKind::Code {
         if !codes.is_empty() {
-            checks.wrong(field, "are for prizes of the kind code");
+            checks.error(field, "are for prizes of the kind code");
         }
         return;
     }
     if codes.len() < stock as usize {
-        checks.wrong(field, format!("are {}, fewer than the stock of {stock}", codes.len()));
+        checks.error(field, format!("are {}, fewer than the stock of {stock}", codes.len()));
     }
     let mut seen = HashSet::new();
     for (at, code) in codes.iter().enumerate() {
         checks.line(&format!("{field}[{at}]"), code, 1, MAX_CODE);
         if !seen.insert(code) {
-            checks.wrong(&format!("{field}[{at}]"), "is there twice");
+            checks.error(&format!("{field}[{at}]"), "is there twice");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What operators say about a webhook.
+//! Validation of operators' input for webhooks.
 
 use serde::Deserialize;
 use tidegate_app::App;
@@ -12,10 +12,10 @@ use crate::problem::Problem;
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct WebhookInput {
-    /// Public, unless the configuration allows its network.
+    /// Must resolve to a public address, unless the configuration allows its network.
     #[schema(example = "https://shop.example/hooks/tidegate")]
     pub url: String,
-    /// Kinds of events: one, all of a noun, or all.
+    /// Event kinds to send: single ones, all of a noun (`order.*`), or all (`*`).
     #[schema(example = json!(["order.*", "prize.ship"]))]
     pub events: Vec<String>,
 }
@@ -29,10 +29,10 @@ impl WebhookInput {
         let mut checks = Checks::default();
         checks.line("url", &self.url, 1, MAX_URL);
         if let Err(what) = app.webhooks.check_address(&self.url) {
-            checks.wrong("url", what);
+            checks.error("url", what);
         }
         if self.events.is_empty() || self.events.len() > EventKind::public().count() {
-            checks.wrong("events", "must name what is to be sent, such as [\"order.*\"]");
+            checks.error("events", "must name what is to be sent, such as [\"order.*\"]");
         }
         for (at, wanted) in self.events.iter().enumerate() {
             let known = match wanted.strip_suffix('*') {
@@ -44,9 +44,9 @@ impl WebhookInput {
                 None => EventKind::parse(wanted).is_some_and(|kind| kind.noun().is_public()),
             };
             if !known {
-                checks.wrong(&format!("events[{at}]"), format!("is none of {}", public_kinds()));
+                checks.error(&format!("events[{at}]"), format!("is none of {}", public_kinds()));
             }
         }
-        checks.done(Some(()))
+        checks.finish(Some(()))
     }
 }

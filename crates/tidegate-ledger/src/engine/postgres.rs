@@ -54,6 +54,8 @@ pub struct PostgresOptions {
     /// Numbers of connections for reads and for writes. One connection for scans and one for recording come on top.
     pub readers: usize,
     pub writers: usize,
+    /// Whether batches of new orders are inserted by one statement.
+    pub insert_new: bool,
 }
 
 type Answer = oneshot::Sender<Result<Vec<RecordOutcome>, LedgerError>>;
@@ -70,11 +72,13 @@ pub(crate) struct Postgres {
     writers: ConnectionThreads,
     recorder: ConnectionThreads,
     recordings: Arc<Mutex<VecDeque<Recording>>>,
+    insert_new: bool,
 }
 
 impl Postgres {
     pub(crate) fn start(options: PostgresOptions, observer: Arc<dyn Observer>) -> Result<Self, LedgerError> {
         let (readers, writers) = (options.readers.max(1), options.writers.max(1));
+        let insert_new = options.insert_new;
         let options = Arc::new(connection_threads::Target::parse(&options.url)?);
         let threads =
             |name, size, settings| ConnectionThreads::start(name, size, settings, &options, &observer);
@@ -84,6 +88,7 @@ impl Postgres {
             writers: threads("write", writers, "")?,
             recorder: threads("record", 1, BY_INDEX)?,
             recordings: Arc::default(),
+            insert_new,
         })
     }
 
@@ -136,10 +141,10 @@ impl Postgres {
     ) -> Result<Vec<RecordOutcome>, LedgerError> {
         let (answer, recorded) = oneshot::channel();
         self.recordings.lock().push_back(Recording { claims, now, answer });
-        let waiting = self.recordings.clone();
+        let (waiting, insert_new) = (self.recordings.clone(), self.insert_new);
         let late = || LedgerError::Unclear("PostgreSQL did not answer in time".into());
         let work = move |connection: &mut ThreadConnection| {
-            record_waiting(connection, &waiting);
+            record_waiting(connection, &waiting, insert_new);
             Ok(())
         };
         self.recorder.ask(WRITE_WITHIN, late, work).await?;
@@ -209,13 +214,18 @@ fn transaction<T>(
     Ok(done)
 }
 
-/// Records the claims on the optimistic path; if a constraint rejects one of them, on the complete one.
+/// Records the claims, with `insert_new` on the optimistic path first; if a constraint rejects one of them, on the
+/// complete one.
 fn record_batch(
     connection: &mut ThreadConnection,
     claims: &[Arc<Claim>],
     now: Moment,
+    insert_new: bool,
 ) -> Result<Vec<RecordOutcome>, LedgerError> {
     let all = |tx: &Connection| recording::record(tx, None, claims, now);
+    if !insert_new {
+        return transaction(connection, claims.len(), all);
+    }
     let new = |tx: &Connection| recording::record_new(tx, claims, now)?.map_or_else(|| all(tx), Ok);
     match transaction(connection, claims.len(), new) {
         Err(LedgerError::Unexpected(_)) => transaction(connection, claims.len(), all),
@@ -224,7 +234,7 @@ fn record_batch(
 }
 
 /// Records all pending batches together; if that fails, one by one, so that each caller gets its own error.
-fn record_waiting(connection: &mut ThreadConnection, waiting: &Mutex<VecDeque<Recording>>) {
+fn record_waiting(connection: &mut ThreadConnection, waiting: &Mutex<VecDeque<Recording>>, insert_new: bool) {
     let mut taken: Vec<Recording> = Vec::new();
     {
         let mut waiting = waiting.lock();
@@ -239,7 +249,7 @@ fn record_waiting(connection: &mut ThreadConnection, waiting: &Mutex<VecDeque<Re
     }
     let Some(now) = taken.iter().map(|recording| recording.now).max() else { return };
     let all: Vec<Arc<Claim>> = taken.iter().flat_map(|recording| recording.claims.iter().cloned()).collect();
-    match record_batch(connection, &all, now) {
+    match record_batch(connection, &all, now, insert_new) {
         Ok(outcomes) => {
             let mut outcomes = outcomes.into_iter();
             for recording in taken {
@@ -250,7 +260,7 @@ fn record_waiting(connection: &mut ThreadConnection, waiting: &Mutex<VecDeque<Re
         }
         Err(LedgerError::Unexpected(_)) if taken.len() > 1 => {
             for Recording { claims, now, answer } in taken {
-                let _ = answer.send(record_batch(connection, &claims, now));
+                let _ = answer.send(record_batch(connection, &claims, now, insert_new));
             }
         }
         Err(error) => {

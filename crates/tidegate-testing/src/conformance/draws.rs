@@ -1,5 +1,5 @@
-//! What every ledger must do with plays: prizes that are never given twice, a history that can be dealt again, one
-//! delivery for every win.
+//! The conformance suite of draws in the ledger: no prize is given twice, the history can be replayed, every win has
+//! one delivery.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -14,26 +14,26 @@ use tidegate_ledger::{Actor, RecordOutcome, Records, SqlLedger};
 
 use super::{CAMPAIGN, NOW, campaign, request};
 
-/// Runs the suite; `make` gives an empty ledger.
+/// Runs the suite; `make` creates an empty ledger.
 pub async fn all<F: Future<Output = SqlLedger>>(make: impl Fn() -> F) {
-    plays_become_a_history_that_can_be_dealt_again(with_draw(&make).await).await;
-    a_prize_is_never_given_more_often_than_there_are(with_draw(&make).await).await;
-    an_order_on_a_draw_is_not_taken(with_draw(&make).await).await;
+    plays_become_a_history_that_can_be_replayed(with_draw(&make).await).await;
+    a_prize_is_never_given_more_often_than_its_stock(with_draw(&make).await).await;
+    an_order_on_a_draw_is_not_recorded(with_draw(&make).await).await;
     every_win_has_one_delivery_and_every_code_one_winner(with_draw(&make).await).await;
     a_prize_that_does_not_exist_is_not_given(with_draw(&make).await).await;
 }
 
-#[expect(clippy::unwrap_used, reason = "a suite says what it expects by failing")]
+#[expect(clippy::unwrap_used, reason = "a failed unwrap fails the suite")]
 fn ok<T>(result: Result<T, tidegate_ledger::LedgerError>) -> T {
     result.unwrap()
 }
 
-#[expect(clippy::unwrap_used, reason = "a suite says what it expects by failing")]
+#[expect(clippy::unwrap_used, reason = "a failed unwrap fails the suite")]
 fn some<T>(option: Option<T>) -> T {
     option.unwrap()
 }
 
-/// Everybody wins: text, code and goods are equally likely, the rest goes to a prize given at the close.
+/// A draw in which every seat wins: text, code and goods are equally likely, the rest wins a prize granted at close.
 pub fn draw() -> Draw {
     let prize = |kind, stock, grant| Prize {
         name: format!("A {}", PrizeKind::as_str(kind)),
@@ -60,13 +60,13 @@ async fn with_draw<F: Future<Output = SqlLedger>>(make: &impl Fn() -> F) -> SqlL
     ledger
 }
 
-/// What a gate seeded from this ledger decides for `plays` players.
+/// The decisions of a gate seeded from this ledger, one for each player in `plays`.
 pub async fn play(ledger: &SqlLedger, plays: std::ops::RangeInclusive<u64>) -> Vec<Claim> {
     let mut pool = Pool::from_seed(some(ok(ledger.stock.seed(CAMPAIGN).await)));
     plays
         .map(|number| {
             let wanted = Wanted::Play { client_seed: format!("player {number}") };
-            #[expect(clippy::unwrap_used, reason = "a suite says what it expects by failing")]
+            #[expect(clippy::unwrap_used, reason = "a failed unwrap fails the suite")]
             pool.decide(tidegate_core::ClaimRequest { wanted, ..request(number, number, 1, 40) }).unwrap()
         })
         .collect()
@@ -82,12 +82,12 @@ async fn sound(ledger: &SqlLedger) {
     assert_eq!(audit.violations, Vec::<String>::new());
 }
 
-async fn plays_become_a_history_that_can_be_dealt_again(ledger: SqlLedger) {
+async fn plays_become_a_history_that_can_be_replayed(ledger: SqlLedger) {
     let claims = play(&ledger, 1..=5).await;
     assert_eq!(record(&ledger, &claims).await, [RecordOutcome::Play; 5]);
     let claims = play(&ledger, 6..=9).await;
     assert_eq!(record(&ledger, &claims).await, [RecordOutcome::Play; 4]);
-    assert_eq!(claims[0].slots.to_string(), "6", "seats go on where they stopped");
+    assert_eq!(claims[0].slots.to_string(), "6", "seat numbers continue");
     let mut hash = NO_PLAYS;
     for number in 1..=9 {
         let play = some(ok(ledger.plays.get(PlayId::from_raw(number)).await));
@@ -101,9 +101,9 @@ async fn plays_become_a_history_that_can_be_dealt_again(ledger: SqlLedger) {
     sound(&ledger).await;
 }
 
-async fn a_prize_is_never_given_more_often_than_there_are(ledger: SqlLedger) {
+async fn a_prize_is_never_given_more_often_than_its_stock(ledger: SqlLedger) {
     let claims = play(&ledger, 1..=21).await;
-    // A gate that has lost its mind gives everybody the first prize.
+    // A faulty gate gives every player the first prize.
     let mad: Vec<Claim> = claims
         .into_iter()
         .map(|claim| Claim { granted: Granted::Play { client_seed: String::new(), prize: Some(1) }, ..claim })
@@ -113,14 +113,18 @@ async fn a_prize_is_never_given_more_often_than_there_are(ledger: SqlLedger) {
     assert_eq!(outcomes[20], RecordOutcome::Rejected(Rejection::ClaimLost));
     let log = ok(ledger.stock.log(CAMPAIGN, 0, 10).await);
     let back = StockChange::Return { user: mad[20].user, slots: mad[20].slots.clone(), prize: Some(1) };
-    assert_eq!(log.iter().map(|entry| &entry.change).collect::<Vec<_>>(), [&back], "seat and prize go back");
+    assert_eq!(
+        log.iter().map(|entry| &entry.change).collect::<Vec<_>>(),
+        [&back],
+        "seat and prize are returned"
+    );
     let rejected = some(ok(ledger.plays.get(PlayId::from_raw(21)).await));
     assert_eq!((rejected.state, rejected.prize, rejected.place), (PlayState::Rejected, None, None));
     let audit = some(ok(ledger.campaigns.audit(CAMPAIGN).await));
     assert!(audit.violations.iter().any(|found| found.starts_with("play 1 ")), "{:?}", audit.violations);
 }
 
-async fn an_order_on_a_draw_is_not_taken(ledger: SqlLedger) {
+async fn an_order_on_a_draw_is_not_recorded(ledger: SqlLedger) {
     let order = super::claim(1, 1, &[1]);
     assert!(ledger.record(1, vec![Arc::new(order)], NOW).await.is_err());
     assert_eq!(ok(ledger.claims.position().await), 0);

@@ -14,10 +14,10 @@ pub async fn all<G: Gate, F: Future<Output = G>>(make: impl Fn() -> F) {
     the_last_unit_is_sold_and_no_more(make().await).await;
     limits_hold_and_a_rejection_changes_nothing(make().await).await;
     a_returned_slot_is_sold_again_and_counts_once(make().await).await;
-    a_gap_in_the_log_waits_for_what_is_missing(make().await).await;
+    entries_after_a_gap_wait_for_the_missing_ones(make().await).await;
     restock_and_withdrawal_follow_the_log(make().await).await;
     a_gate_that_is_not_open_grants_nothing(make().await).await;
-    a_seed_brings_back_what_was_held(make().await).await;
+    a_seed_restores_held_slots(make().await).await;
     a_withdrawal_of_an_older_epoch_is_not_put_back(make().await).await;
     a_pass_buys_once_for_its_user_and_its_epoch(make().await).await;
     concurrent_buyers_get_exactly_the_stock(make().await).await;
@@ -90,7 +90,7 @@ async fn a_returned_slot_is_sold_again_and_counts_once<G: Gate>(gate: G) {
     assert_eq!(first.map(|claim| claim.slots), second.map(|claim| claim.slots));
 }
 
-async fn a_gap_in_the_log_waits_for_what_is_missing<G: Gate>(gate: G) {
+async fn entries_after_a_gap_wait_for_the_missing_ones<G: Gate>(gate: G) {
     install(&gate, seed(2)).await;
     for buyer in 1..=2 {
         assert!(gate.claim(request(buyer, buyer, 1, 1)).await.is_ok());
@@ -134,7 +134,7 @@ async fn a_gate_that_is_not_open_grants_nothing<G: Gate>(gate: G) {
     assert!(gate.claim(request(1, 1, 1, 1)).await.is_ok());
 }
 
-async fn a_seed_brings_back_what_was_held<G: Gate>(gate: G) {
+async fn a_seed_restores_held_slots<G: Gate>(gate: G) {
     let seed = Seed { epoch: 4, taken: vec![2, 5], users: vec![(user(1), 2)], applied: 9, ..seed(6) };
     install(&gate, seed).await;
     let figures = answered(gate.figures(CAMPAIGN).await);
@@ -165,12 +165,16 @@ async fn a_pass_buys_once_for_its_user_and_its_epoch<G: Gate>(gate: G) {
     let rules = PassRules { factor: 1, stock: 3, limit: 2 };
     let until = NOW + std::time::Duration::from_secs(60);
     let pass = gate.issue_pass(CAMPAIGN, user(1), rules, NOW, until).await;
-    assert_eq!(gate.issue_pass(CAMPAIGN, user(1), rules, NOW, until).await, pass, "one at a time");
+    assert_eq!(
+        gate.issue_pass(CAMPAIGN, user(1), rules, NOW, until).await,
+        pass,
+        "a user has one pass at a time"
+    );
     let Ok((pass, epoch)) = pass else { panic!("no pass was issued: {pass:?}") };
     assert_eq!(epoch, 1);
     let shown = Shown::Pass { number: pass.number, now: NOW };
     let with = |order, buyer| ClaimRequest { shown, ..request(order, buyer, 1, 2) };
-    assert_eq!(gate.claim(with(1, 2)).await, Err(Rejection::PassInvalid), "another's pass");
+    assert_eq!(gate.claim(with(1, 2)).await, Err(Rejection::PassInvalid), "pass of another user");
     assert!(gate.claim(with(2, 1)).await.is_ok());
     assert_eq!(gate.claim(with(3, 1)).await, Err(Rejection::PassInvalid), "a spent pass");
     gate.issue_pass(CAMPAIGN, user(2), rules, NOW, until).await.ok();
@@ -178,11 +182,11 @@ async fn a_pass_buys_once_for_its_user_and_its_epoch<G: Gate>(gate: G) {
     assert_eq!(
         gate.issue_pass(CAMPAIGN, user(4), rules, NOW, until).await,
         Err(Rejection::Busy),
-        "the quota"
+        "the quota is exhausted"
     );
     assert!(
         gate.issue_pass(CAMPAIGN, user(4), rules, until, until).await.is_ok(),
-        "expired ones return to it"
+        "expired passes return to the quota"
     );
 }
 

@@ -8,11 +8,11 @@ use tidegate_ledger::Position;
 
 use super::{claim, user};
 
-/// Runs the suite. `open` opens the intake of this name, empty the first time; the position is the last that the ledger
-/// has recorded.
+/// Runs the suite. `open` opens the intake with this name, empty the first time; the position is the last one that the
+/// ledger has recorded.
 pub async fn all<I: Intake, F: Future<Output = I>>(open: impl Fn(&'static str, Position) -> F) {
     claims_come_out_in_order_until_recorded(open("order", 0).await).await;
-    what_is_not_recorded_is_found_by_its_buyer(open("found", 0).await).await;
+    an_unrecorded_claim_is_found_by_its_buyer(open("found", 0).await).await;
     an_acknowledged_claim_survives_reopening(&open).await;
     recorded_claims_do_not_come_back(&open).await;
     concurrent_appends_all_come_out_once(open("crowd", 0).await).await;
@@ -33,7 +33,7 @@ async fn claims_come_out_in_order_until_recorded<I: Intake>(intake: I) {
     assert_eq!(intake.depth(), 2);
 }
 
-async fn what_is_not_recorded_is_found_by_its_buyer<I: Intake>(intake: I) {
+async fn an_unrecorded_claim_is_found_by_its_buyer<I: Intake>(intake: I) {
     assert!(intake.append(claim(1, 8, &[1])).await.is_ok());
     assert!(intake.append(claim(2, 9, &[2])).await.is_ok());
     let found = intake.unrecorded_of(user(9)).await;
@@ -64,13 +64,13 @@ async fn recorded_claims_do_not_come_back<I: Intake, F: Future<Output = I>>(
     }
     intake.recorded(1).await;
     drop(intake);
-    // The ledger had committed more than the intake knew before the crash.
+    // Before the crash, the ledger committed more than it acknowledged to the intake.
     let intake = open("recorded", 3).await;
-    // Those in between may come again, and the ledger knows them; the first and the last do not change.
+    // Claims 2 and 3 may be read again, since the ledger knows them by id; positions do not change.
     let (first, claims) = intake.next(10).await;
     let found = orders(&claims);
-    assert_eq!((first, found.last()), (4, Some(&4)), "positions go on where they stopped");
-    assert!(!found.contains(&1), "what the intake heard of is gone");
+    assert_eq!((first, found.last()), (4, Some(&4)), "positions continue");
+    assert!(!found.contains(&1), "an acknowledged claim is not read again");
     assert!(intake.append(claim(5, 5, &[1])).await.is_ok());
     let (_, claims) = intake.next(10).await;
     assert_eq!(orders(&claims), [found, vec![5]].concat());

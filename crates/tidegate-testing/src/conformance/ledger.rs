@@ -1,4 +1,4 @@
-//! What every ledger must do: the promises that hold whatever the gate believes.
+//! The conformance suite of the ledger: guarantees that hold even if the gate is wrong.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -13,18 +13,18 @@ use tidegate_ledger::{Actor, Payment, RecordOutcome, Records, Settlement, SqlLed
 
 use super::{CAMPAIGN, NOW, campaign, claim, item, price, user};
 
-/// Runs the suite; `make` gives an empty ledger.
+/// Runs the suite; `make` creates an empty ledger.
 pub async fn all<F: Future<Output = SqlLedger>>(make: impl Fn() -> F) {
     claims_become_orders_with_their_position(with_sale(&make, 3, 2).await).await;
     a_slot_has_one_active_order(with_sale(&make, 3, 2).await).await;
     a_slot_that_does_not_exist_is_never_held(with_sale(&make, 3, 2).await).await;
-    limits_hold_whatever_the_gate_says(with_sale(&make, 3, 2).await).await;
+    limits_hold_even_if_the_gate_grants_more(with_sale(&make, 3, 2).await).await;
     an_older_epoch_is_fenced_off(with_sale(&make, 3, 2).await).await;
     a_claim_is_recorded_once(with_sale(&make, 3, 2).await).await;
     a_claim_that_cannot_be_recorded_is_set_aside(with_sale(&make, 3, 2).await).await;
     a_key_finds_its_order(with_sale(&make, 3, 2).await).await;
     cancelling_returns_units_once(with_sale(&make, 3, 2).await).await;
-    expiry_takes_exactly_what_is_due(with_sale(&make, 3, 2).await).await;
+    exactly_the_due_orders_expire(with_sale(&make, 3, 2).await).await;
     a_payment_is_booked_once(with_sale(&make, 3, 2).await).await;
     a_late_payment_ends_in_one_refund(with_sale(&make, 3, 2).await).await;
     a_wrong_amount_is_refunded(with_sale(&make, 3, 2).await).await;
@@ -34,8 +34,7 @@ pub async fn all<F: Future<Output = SqlLedger>>(make: impl Fn() -> F) {
     pay_against_expiry_is_paid_xor_returned(with_sale(&make, 100, 1).await).await;
 }
 
-/// Unwraps in one place: a failing ledger fails its suite.
-#[expect(clippy::unwrap_used, reason = "a suite says what it expects by failing")]
+#[expect(clippy::unwrap_used, reason = "a failed unwrap fails the suite")]
 fn ok<T>(result: Result<T, tidegate_ledger::LedgerError>) -> T {
     result.unwrap()
 }
@@ -57,7 +56,7 @@ async fn record(ledger: &SqlLedger, claims: Vec<Claim>) -> Vec<RecordOutcome> {
 }
 
 async fn order(ledger: &SqlLedger, id: u64) -> Order {
-    #[expect(clippy::unwrap_used, reason = "a suite says what it expects by failing")]
+    #[expect(clippy::unwrap_used, reason = "a failed unwrap fails the suite")]
     ok(ledger.orders.get(OrderId::from_raw(id)).await).unwrap()
 }
 
@@ -74,12 +73,12 @@ async fn pay(ledger: &SqlLedger, payment: Payment, now: Moment) -> Settlement {
     ok(ledger.payments.settle(payment, Actor::Buyer(user(1)), now).await)
 }
 
-/// The promises hold, and these are the free slots.
+/// Asserts that the audit finds no violation and that exactly these slots are free.
 async fn sound(ledger: &SqlLedger, free: &[u32]) {
-    #[expect(clippy::unwrap_used, reason = "a suite says what it expects by failing")]
+    #[expect(clippy::unwrap_used, reason = "a failed unwrap fails the suite")]
     let audit = ok(ledger.campaigns.audit(CAMPAIGN).await).unwrap();
     assert_eq!(audit.violations, Vec::<String>::new());
-    #[expect(clippy::unwrap_used, reason = "a suite says what it expects by failing")]
+    #[expect(clippy::unwrap_used, reason = "a failed unwrap fails the suite")]
     let seed = ok(ledger.stock.seed(CAMPAIGN).await).unwrap();
     let found: Vec<u32> = (1..=seed.top).filter(|slot| !seed.taken.contains(slot)).collect();
     assert_eq!(found, free, "free slots");
@@ -109,9 +108,13 @@ async fn claims_become_orders_with_their_position(ledger: SqlLedger) {
 async fn a_slot_has_one_active_order(ledger: SqlLedger) {
     record(&ledger, vec![claim(1, 1, &[1])]).await;
     let outcomes = record(&ledger, vec![claim(2, 2, &[1, 2]), claim(3, 3, &[3])]).await;
-    assert_eq!(outcomes, [RecordOutcome::Conflict, RecordOutcome::Order], "others are not disturbed");
+    assert_eq!(
+        outcomes,
+        [RecordOutcome::Conflict, RecordOutcome::Order],
+        "the conflict does not affect other claims"
+    );
     assert_eq!(order(&ledger, 2).await.state, OrderState::Rejected);
-    assert_eq!(log(&ledger).await, [returned(1, 2, &[2])], "what nobody holds goes back on sale");
+    assert_eq!(log(&ledger).await, [returned(1, 2, &[2])], "a slot without a holder goes back on sale");
     sound(&ledger, &[2]).await;
 }
 
@@ -121,7 +124,7 @@ async fn a_slot_that_does_not_exist_is_never_held(ledger: SqlLedger) {
     sound(&ledger, &[1, 2, 3]).await;
 }
 
-async fn limits_hold_whatever_the_gate_says(ledger: SqlLedger) {
+async fn limits_hold_even_if_the_gate_grants_more(ledger: SqlLedger) {
     let outcomes = record(&ledger, vec![claim(1, 1, &[1]), claim(2, 1, &[2]), claim(3, 1, &[3])]).await;
     assert_eq!(outcomes[2], RecordOutcome::Rejected(Rejection::LimitReached));
     assert_eq!(log(&ledger).await, [returned(1, 1, &[3])]);
@@ -135,7 +138,7 @@ async fn an_older_epoch_is_fenced_off(ledger: SqlLedger) {
     assert_eq!(seed.map(|seed| seed.epoch), Some(2));
     let outcomes = record(&ledger, vec![claim(1, 1, &[1])]).await;
     assert_eq!(outcomes, [RecordOutcome::Rejected(Rejection::ClaimLost)]);
-    assert_eq!(log(&ledger).await, [], "the reseed counted its slot as free already");
+    assert_eq!(log(&ledger).await, [], "the reseed has already counted its slot as free");
     assert_eq!(order(&ledger, 1).await.reason, Some(Rejection::ClaimLost));
     sound(&ledger, &[1, 2, 3]).await;
 }
@@ -155,7 +158,7 @@ async fn a_claim_that_cannot_be_recorded_is_set_aside(ledger: SqlLedger) {
     assert_eq!(ok(ledger.claims.position().await), 2);
     assert_eq!(order(&ledger, 2).await.state, OrderState::Rejected);
     assert_eq!(log(&ledger).await, [returned(1, 2, &[2])]);
-    assert!(ledger.set_aside(2, poison, "again".into(), NOW).await.is_err(), "a position is passed once");
+    assert!(ledger.set_aside(2, poison, "again".into(), NOW).await.is_err(), "a position is set aside once");
     sound(&ledger, &[2, 3]).await;
 }
 
@@ -166,7 +169,7 @@ async fn a_key_finds_its_order(ledger: SqlLedger) {
     assert_eq!(
         outcomes,
         [RecordOutcome::Order, RecordOutcome::Rejected(Rejection::ClaimLost)],
-        "a key makes one order"
+        "a key creates one order"
     );
     let found = ok(ledger.orders.by_key(user(1), IdempotencyKey([5; 16])).await);
     assert_eq!(found.map(|order| order.id.raw()), Some(1));
@@ -183,10 +186,10 @@ async fn cancelling_returns_units_once(ledger: SqlLedger) {
     assert_eq!(log(&ledger).await, [returned(1, 1, &[1, 2])]);
     sound(&ledger, &[1, 2, 3]).await;
     let again = record(&ledger, vec![claim(2, 1, &[1, 2])]).await;
-    assert_eq!(again, [RecordOutcome::Order], "slots and allowance are free again");
+    assert_eq!(again, [RecordOutcome::Order], "the slots and the buyer's limit are free again");
 }
 
-async fn expiry_takes_exactly_what_is_due(ledger: SqlLedger) {
+async fn exactly_the_due_orders_expire(ledger: SqlLedger) {
     let later = Claim {
         granted: Granted::Order { unit_price: price(), pay_by: NOW + Duration::from_secs(90) },
         ..claim(2, 2, &[2])
@@ -230,7 +233,7 @@ async fn a_wrong_amount_is_refunded(ledger: SqlLedger) {
     record(&ledger, vec![claim(1, 1, &[1])]).await;
     let settled = pay(&ledger, payment(1, "short", 9_899), NOW).await;
     assert!(matches!(settled, Settlement::Refund { reason: RefundReason::WrongAmount, .. }));
-    assert_eq!(order(&ledger, 1).await.state, OrderState::AwaitingPayment, "the order still waits");
+    assert_eq!(order(&ledger, 1).await.state, OrderState::AwaitingPayment, "the order still awaits payment");
     assert!(matches!(pay(&ledger, payment(1, "right", 9_900), NOW).await, Settlement::Paid(_)));
     sound(&ledger, &[2, 3]).await;
 }
@@ -277,7 +280,7 @@ async fn pay_against_expiry_is_paid_xor_returned(ledger: SqlLedger) {
     let mut tasks = tokio::task::JoinSet::new();
     for id in 1..=100 {
         let (payer, clock) = (ledger.clone(), ledger.clone());
-        // Half of the payments come just in time, half just too late, and expiry runs all the while.
+        // Half of the payments arrive just in time, half just too late, while expiry runs.
         let now = if id % 2 == 0 { deadline } else { deadline - Duration::from_millis(1) };
         tasks.spawn(async move {
             pay(payer.as_ref(), payment(id, &format!("{id}"), 9_900), now).await;

@@ -1,6 +1,6 @@
 //! ChromeDriver: one for all browsers of a test process, and a directory for their profiles.
 //!
-//! What always holds: the browsers it started end with it, and what they wrote goes, too, even if the tests are killed.
+//! Invariant: its browsers end with it and their files are deleted, even if the tests are killed.
 
 use std::net::TcpStream;
 use std::path::PathBuf;
@@ -16,12 +16,12 @@ use crate::servers::{Guarded, free_port, wait_until};
 pub struct Driver {
     port: u16,
     profiles: AtomicU32,
-    /// Ends the driver when this is dropped, which must be before its directory goes.
+    /// Declared before `directory`: the driver must stop before its directory is deleted.
     _guard: Guarded,
     directory: TempDir,
 }
 
-/// A session of its own, since browsers are many processes: all of them are found by it, and there is nothing to save.
+/// A browser is many processes: `setsid` puts them into one process group, which is killed as a whole.
 const RUN: &str = r#"directory=$1; shift
 TMPDIR=$directory setsid chromedriver "$@" & driver=$!
 read -r _
@@ -39,7 +39,7 @@ impl Driver {
         Self { port, profiles: AtomicU32::new(0), _guard: guard, directory }
     }
 
-    /// The one that all tests of this process share; it ends when the process does.
+    /// The driver that all tests of this process share; it ends with the process.
     pub fn shared() -> &'static Self {
         static DRIVER: OnceLock<Driver> = OnceLock::new();
         DRIVER.get_or_init(Self::start)
@@ -49,7 +49,7 @@ impl Driver {
         self.port
     }
 
-    /// A directory for a browser that nobody has used.
+    /// An unused profile directory.
     pub fn new_profile(&self) -> PathBuf {
         self.directory.path().join(format!("profile{}", self.profiles.fetch_add(1, Ordering::Relaxed)))
     }

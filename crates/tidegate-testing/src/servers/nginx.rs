@@ -7,7 +7,7 @@ use tempfile::TempDir;
 
 use crate::servers::{Guarded, free_port, wait_until};
 
-/// Debian installs it in a directory that is not on the path of every user.
+/// Debian installs nginx in /usr/sbin, which is not in every user's `PATH`.
 const RUN: &str = r#"PATH=$PATH:/usr/sbin nginx "$@" & server=$!; read -r _; kill $server; wait $server"#;
 /// nginx creates these directories at its start; by default they belong to root.
 const TEMPORARY: [&str; 5] =
@@ -16,7 +16,7 @@ const TEMPORARY: [&str; 5] =
 #[derive(Debug)]
 pub struct Nginx {
     port: u16,
-    /// Ends the proxy when this is dropped, which must be before its directory goes.
+    /// Declared before `directory`: the proxy must stop before its directory is deleted.
     _guard: Guarded,
     directory: TempDir,
 }
@@ -50,7 +50,7 @@ impl Nginx {
     }
 }
 
-/// The shipped configuration with one upstream, a port of its own and directories that any user may write to.
+/// The shipped configuration with one upstream, a private port and writable temporary directories.
 fn adapted(configuration: &str, upstream: SocketAddr, port: u16, directory: &str) -> String {
     let temporary = TEMPORARY.map(|name| format!("\n    {name} {directory}/{name};")).concat();
     let lines = configuration.lines().filter(|line| !line.contains("server node2:8080"));

@@ -1,4 +1,4 @@
-//! PostgreSQL: one server, with as many databases as a test wants.
+//! PostgreSQL: one server with any number of databases.
 
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
@@ -11,12 +11,12 @@ use crate::servers::{Guarded, free_port};
 pub struct Postgres {
     pub port: u16,
     settings: String,
-    /// Stops the server when this is dropped, which must be before its directory goes.
+    /// Declared before `directory`: the server must stop before its directory is deleted.
     _guard: Guarded,
     directory: TempDir,
 }
 
-/// Debian keeps the server's programs out of the path.
+/// Debian does not put the server's programs into `PATH`.
 fn program(name: &str) -> PathBuf {
     let versions = std::fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
     let mut found: Vec<PathBuf> = versions.map(|version| version.path().join("bin").join(name)).collect();
@@ -25,7 +25,7 @@ fn program(name: &str) -> PathBuf {
     found.pop().expect("PostgreSQL is needed: apt-get install postgresql")
 }
 
-/// It refuses to run as root.
+/// The command line that runs the program as another user than root, as which PostgreSQL refuses to run.
 fn as_somebody(name: &str) -> Vec<String> {
     let path = program(name).to_str().unwrap().to_owned();
     if is_root() {
@@ -49,12 +49,12 @@ fn run(words: &[String]) {
 }
 
 impl Postgres {
-    /// One that does not wait for its disk: a crash of the server loses nothing, only one of the machine would.
+    /// Starts a server without fsync: a crash of the server loses nothing, only a crash of the machine would.
     pub fn start() -> Self {
         Self::start_with("-c fsync=off")
     }
 
-    /// One with these settings.
+    /// Starts a server with these command-line options.
     pub fn start_with(settings: &str) -> Self {
         let directory = tempfile::Builder::new().prefix("tidegate-postgres").tempdir().unwrap();
         let path = directory.path().to_str().unwrap().to_owned();
@@ -68,7 +68,7 @@ impl Postgres {
         run(&make);
         let mut stop = as_somebody("pg_ctl");
         stop.extend(["-D", &data, "-m", "immediate", "stop"].map(str::to_owned));
-        // The directory goes, too: whoever is killed leaves it behind.
+        // The shell deletes the directory, too: a killed test process does not.
         stop.splice(0..0, [path]);
         let guard = Guarded::start(r#"directory=$1; shift; read -r _; "$@"; rm -rf "$directory""#, &stop);
         let server = Self { port: free_port(), directory, settings: settings.to_owned(), _guard: guard };
@@ -80,7 +80,7 @@ impl Postgres {
         format!("{}/data", self.directory.path().display())
     }
 
-    /// Starts it, after it was stopped.
+    /// Starts the server; after `stop`, starts it again.
     pub fn launch(&self) {
         let directory = self.directory.path().display();
         let log = format!("{directory}/log");
@@ -91,21 +91,21 @@ impl Postgres {
         let mut start = as_somebody("pg_ctl");
         start.extend(["-D", &self.data(), "-l", &log, "-w", "-o", &options, "start"].map(str::to_owned));
         let mut command = Command::new(&start[0]);
-        // Nothing of the server's must hold on to the test's pipes.
+        // The server must not inherit the test's pipes.
         let command =
             command.args(&start[1..]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         let started = command.status().unwrap();
         assert!(started.success(), "{}", std::fs::read_to_string(log).unwrap_or_default());
     }
 
-    /// Ends it as a crash would.
+    /// Stops the server as a crash would.
     pub fn stop(&self) {
         let mut stop = as_somebody("pg_ctl");
         stop.extend(["-D", &self.data(), "-w", "-m", "immediate", "stop"].map(str::to_owned));
         run(&stop);
     }
 
-    /// The server's first process, whose children the others are.
+    /// The postmaster, the parent of all server processes.
     pub fn pid(&self) -> u32 {
         let file = std::fs::read_to_string(format!("{}/postmaster.pid", self.data())).unwrap();
         file.lines().next().unwrap().trim().parse().unwrap()
@@ -115,7 +115,7 @@ impl Postgres {
         format!("postgres://tidegate@127.0.0.1:{}/{database}", self.port)
     }
 
-    /// A database of its own; gives its address.
+    /// Creates a database and returns its URL.
     pub fn create(&self, database: &str) -> String {
         let mut create = as_somebody("createdb");
         let port = self.port.to_string();

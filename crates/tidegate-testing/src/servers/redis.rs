@@ -6,7 +6,7 @@ use tempfile::TempDir;
 
 use crate::servers::{Guarded, free_port, wait_until};
 
-/// One server; without persistence unless it is told otherwise.
+/// One server; without persistence unless its arguments enable it.
 #[derive(Debug)]
 pub struct Redis {
     running: Option<Guarded>,
@@ -15,7 +15,7 @@ pub struct Redis {
     more: Vec<String>,
 }
 
-/// Ends as a crash would.
+/// Stops the server with SIGKILL, as a crash would, even if it is frozen.
 const RUN: &str =
     r#"redis-server "$@" & server=$!; read -r _; kill -CONT $server; kill -9 $server; wait $server"#;
 
@@ -31,12 +31,12 @@ impl Redis {
         server
     }
 
-    /// Ends it as a crash would.
+    /// Kills the server, as a crash would.
     pub fn kill(&mut self) {
         self.running = None;
     }
 
-    /// Starts it again on its port, with what it saved last.
+    /// Starts the server on its port, with the data it saved last.
     pub fn restart(&mut self) {
         let found = Command::new("redis-server").arg("--version").output();
         found.expect("redis-server is needed: apt-get install redis-server");
@@ -65,7 +65,7 @@ impl Redis {
         format!("redis://127.0.0.1:{}", self.port)
     }
 
-    /// What redis-cli prints.
+    /// The output of redis-cli.
     pub fn cli(&self, command: &[&str]) -> String {
         let output = Command::new("redis-cli").args(["-p", &self.port.to_string()]).args(command).output();
         let output = output.expect("redis-cli is needed: apt-get install redis-tools");
@@ -87,7 +87,7 @@ pub fn cluster() -> Vec<Redis> {
         "yes",
         "--cluster-node-timeout",
         "2000",
-        // A replica that was cut off may still be promoted: that is how writes are lost.
+        // A replica that was cut off may still be promoted, so that a failover can lose writes.
         "--cluster-replica-validity-factor",
         "0",
         "--repl-diskless-sync-delay",
@@ -109,7 +109,7 @@ pub fn cluster() -> Vec<Redis> {
     nodes
 }
 
-/// The addresses of a cluster's nodes, with commas.
+/// The URLs of a cluster's nodes, separated by commas.
 pub fn urls(nodes: &[Redis]) -> String {
     nodes.iter().map(Redis::url).collect::<Vec<_>>().join(",")
 }

@@ -1,6 +1,6 @@
 //! Rules of this repository that the compiler does not check: crate boundaries and the layout of text.
 
-#![expect(clippy::unwrap_used, reason = "a test says what it expects by failing")]
+#![expect(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
 
 mod boundaries;
 mod tidy;

@@ -1,4 +1,4 @@
-//! The layout of text: line length, file heads, links. Only what a machine can judge.
+//! Layout rules: line length, module comments, links and paths in documents.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -89,7 +89,7 @@ fn links_in_documents_lead_somewhere() {
         let missing = crate_paths(&text).into_iter().filter(|path| !root().join(path).exists());
         dead.extend(missing.map(|path| format!("{}: {path}", file.display())));
     }
-    assert!(dead.is_empty(), "they lead nowhere: {dead:#?}");
+    assert!(dead.is_empty(), "dead links: {dead:#?}");
 }
 
 /// The relative targets of `[text](target)` and `![text](target)`.
@@ -110,13 +110,13 @@ fn anchors(file: &Path) -> BTreeSet<String> {
     headings.map(slug).collect()
 }
 
-/// Every path that starts with `crates/`, with `{a,b}` written out and cut before the first `*` or `…`.
+/// Every path that starts with `crates/`, with `{a,b}` expanded and cut before the first `*` or `…`.
 fn crate_paths(text: &str) -> Vec<String> {
     let in_path = |character: char| character.is_ascii_alphanumeric() || "_-./{},*…".contains(character);
     let mut paths = Vec::new();
     for (start, _) in text.match_indices("crates/") {
         let before = text[..start].chars().next_back();
-        // A part of an address or of another path.
+        // Part of a URL or of another path.
         if before.is_some_and(|character| in_path(character) && !"{,".contains(character)) {
             continue;
         }

@@ -61,7 +61,8 @@ pub(crate) async fn password(
 ) -> Result<Response, PageError> {
     let (app, name) = (site.app.clone(), own_name(&session.operator)?);
     let (by, proof, new) = (session.operator, proof_from(&form), form.raw("password").to_owned());
-    let done = site.carry_out(async move { app.operators.set_password(&by, &name, new, proof).await });
+    let done =
+        site.run_to_completion(async move { app.operators.set_password(&by, &name, new, proof).await });
     redirect_with_notice("/console/account", done.await)
 }
 

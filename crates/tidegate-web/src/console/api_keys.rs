@@ -30,7 +30,7 @@ pub(crate) async fn create(
 ) -> Result<Response, PageError> {
     session.operator.may(Role::Admin)?;
     let (app, by) = (site.app.clone(), session.operator);
-    let made = site.carry_out(async move {
+    let made = site.run_to_completion(async move {
         app.operators.create_api_key(&by, form.text("name").to_owned(), role_from(&form)?, None).await
     });
     match made.await {
@@ -51,6 +51,6 @@ pub(crate) async fn revoke(
 ) -> Result<Response, PageError> {
     session.operator.may(Role::Admin)?;
     let (app, by) = (site.app.clone(), session.operator);
-    let done = site.carry_out(async move { app.operators.revoke_api_key(&by, id).await });
+    let done = site.run_to_completion(async move { app.operators.revoke_api_key(&by, id).await });
     redirect_with_notice("/console/people", done.await)
 }

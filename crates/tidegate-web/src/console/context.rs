@@ -1,4 +1,4 @@
-//! What every page of the console knows: language, navigation, the signed-in operator, the notice after a form.
+//! Context of every console page: language, navigation, the signed-in operator, the notice after a form.
 
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
@@ -31,7 +31,7 @@ pub(crate) struct ConsoleContext {
     pub(super) now_ms: i64,
     /// `None` on the sign-in page and on error pages.
     pub(super) operator: Option<OperatorIdentity>,
-    /// Outcome of the last form: done, or the reason why not.
+    /// Outcome of the last form: success, or the reason for the refusal.
     pub(super) notice: Option<Result<(), String>>,
 }
 
@@ -121,7 +121,7 @@ impl ConsoleContext {
     }
 }
 
-/// `?done=1`, or `?not=` with a sentence.
+/// Parses the notice: `?done=1`, or `?not=` with the reason for the refusal.
 fn parse_notice(query: Option<&str>) -> Option<Result<(), String>> {
     let pairs: Vec<(String, String)> = serde_urlencoded::from_str(query?).ok()?;
     pairs.into_iter().find_map(|(name, value)| match name.as_str() {
@@ -143,7 +143,7 @@ impl FromRequestParts<Site> for OperatorSession {
 
     async fn from_request_parts(parts: &mut Parts, site: &Site) -> Result<Self, PageError> {
         let token = console_token(&parts.headers).ok_or(Rejection::Unauthenticated)?;
-        let operator = site.app.operators.console(token).await?;
+        let operator = site.app.operators.console_operator(token).await?;
         let now_ms = site.app.now().millis();
         let ctx = ConsoleContext { now_ms, ..ConsoleContext::of(parts, Some(operator.clone())) };
         Ok(Self { ctx, operator })

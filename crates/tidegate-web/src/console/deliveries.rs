@@ -10,8 +10,8 @@ use axum::extract::State;
 use axum::response::Response;
 use axum::routing::{get, post};
 use tidegate_app::App;
-use tidegate_app::deliveries::COUNTED;
-use tidegate_app::records::{Delivery, DeliveryFilter, Target};
+use tidegate_app::deliveries::MAX_COUNTED;
+use tidegate_app::ledger_types::{Delivery, DeliveryFilter, Target};
 use tidegate_core::{DeliveryId, DeliveryState, DrawId, WaitsFor};
 use tidegate_http::Site;
 use tidegate_http::input::{PageQuery, StrictQuery};
@@ -152,7 +152,7 @@ pub(crate) async fn list(
 
 fn state_counts(t: &DeliveryPhrases, counted: Vec<(DeliveryState, u32)>) -> Vec<Count> {
     let count = |(state, rows): (DeliveryState, u32)| {
-        let more = if rows == COUNTED { "+" } else { "" };
+        let more = if rows == MAX_COUNTED { "+" } else { "" };
         Count { label: delivery_badge(t, state).label, rows: format!("{}{more}", grouped(rows.into())) }
     };
     counted.into_iter().map(count).collect()
@@ -196,7 +196,7 @@ mod samples {
         pub(crate) fn sample(ctx: ConsoleContext) -> Self {
             let t = DeliveryPhrases::of(ctx.lang);
             Self {
-                counts: state_counts(t, vec![(DeliveryState::New, 3), (DeliveryState::Dead, COUNTED)]),
+                counts: state_counts(t, vec![(DeliveryState::New, 3), (DeliveryState::Dead, MAX_COUNTED)]),
                 states: state_options(t, Some(DeliveryState::Dead)),
                 draw: Some("D".into()),
                 filtered: true,

@@ -13,7 +13,7 @@ use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use futures_util::future::BoxFuture;
 use futures_util::stream::unfold;
-use tidegate_app::records::{Event, OrderFilter, Page};
+use tidegate_app::ledger_types::{Event, OrderFilter, Page};
 use tidegate_app::{App, Refusal};
 use tidegate_core::{CampaignId, Draw, DrawId, Order, Play, Rejection};
 use tidegate_http::Site;

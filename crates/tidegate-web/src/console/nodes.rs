@@ -5,7 +5,7 @@ use std::time::Duration;
 use askama::Template;
 use axum::extract::State;
 use axum::response::Response;
-use tidegate_app::deliveries::COUNTED;
+use tidegate_app::deliveries::MAX_COUNTED;
 use tidegate_app::node::NodeReport;
 use tidegate_core::DeliveryState;
 use tidegate_http::Site;
@@ -44,13 +44,13 @@ impl NodesPage {
     fn of(ctx: ConsoleContext, report: NodeReport, backlog: u32, at: Timestamp) -> Self {
         let t = NodePhrases::of(ctx.lang);
         let ready = report.problems.is_empty();
-        let row = |node: &tidegate_app::records::NodeLease| NodeRow {
+        let row = |node: &tidegate_app::ledger_types::NodeLease| NodeRow {
             is_this: node.name == report.node.name,
             name: node.name.clone(),
             number: node.number,
             until: Timestamp(node.until),
         };
-        let more = if backlog >= COUNTED { "+" } else { "" };
+        let more = if backlog >= MAX_COUNTED { "+" } else { "" };
         Self {
             health: if ready { Badge::good(t.health_ok) } else { Badge::bad(t.health_bad) },
             version: env!("CARGO_PKG_VERSION"),
@@ -84,7 +84,7 @@ fn format_uptime(up: Duration) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tidegate_app::records::NodeLease;
+    use tidegate_app::ledger_types::NodeLease;
     use tidegate_core::Moment;
 
     impl NodesPage {

@@ -7,7 +7,7 @@ use axum::Router;
 use axum::extract::State;
 use axum::response::Response;
 use axum::routing::{get, post};
-use tidegate_app::records::{OrderFilter, Page};
+use tidegate_app::ledger_types::{OrderFilter, Page};
 use tidegate_app::{App, Refusal};
 use tidegate_core::{CampaignId, Order, OrderId, OrderState};
 use tidegate_http::Site;

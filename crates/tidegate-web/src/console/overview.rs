@@ -4,8 +4,8 @@ use askama::Template;
 use axum::extract::State;
 use axum::response::Response;
 use tidegate_app::App;
+use tidegate_app::ledger_types::{DeliveryFilter, Page};
 use tidegate_app::live::CampaignFigures;
-use tidegate_app::records::{DeliveryFilter, Page};
 use tidegate_core::{CampaignState, DeliveryState};
 use tidegate_http::Site;
 

@@ -5,7 +5,7 @@ use axum::Router;
 use axum::extract::{Path, State};
 use axum::response::Response;
 use axum::routing::{get, post};
-use tidegate_app::records::{ApiKey, OperatorAccount};
+use tidegate_app::ledger_types::{ApiKey, OperatorAccount};
 use tidegate_app::{App, Refusal};
 use tidegate_core::Role;
 use tidegate_http::Site;
@@ -123,7 +123,7 @@ pub(crate) async fn create(
 ) -> Result<Response, PageError> {
     session.operator.may(Role::Admin)?;
     let (app, by) = (site.app.clone(), session.operator);
-    let made = site.carry_out(async move {
+    let made = site.run_to_completion(async move {
         let (name, password) = (form.text("name").to_owned(), form.raw("password").to_owned());
         app.operators.create(&by, name, password, role_from(&form)?, None).await
     });
@@ -169,7 +169,8 @@ pub(crate) async fn role(
 ) -> Result<Response, PageError> {
     session.operator.may(Role::Admin)?;
     let (app, by, page) = (site.app.clone(), session.operator, person_path(&name));
-    let done = site.carry_out(async move { app.operators.set_role(&by, &name, role_from(&form)?).await });
+    let done =
+        site.run_to_completion(async move { app.operators.set_role(&by, &name, role_from(&form)?).await });
     redirect_with_notice(&page, done.await)
 }
 
@@ -182,8 +183,9 @@ pub(crate) async fn password(
     session.operator.may(Role::Admin)?;
     let (app, by, page) = (site.app.clone(), session.operator, person_path(&name));
     let password = form.raw("password").to_owned();
-    let done = site
-        .carry_out(async move { app.operators.set_password(&by, &name, password, proof_from(&form)).await });
+    let done = site.run_to_completion(async move {
+        app.operators.set_password(&by, &name, password, proof_from(&form)).await
+    });
     redirect_with_notice(&page, done.await)
 }
 
@@ -213,7 +215,7 @@ async fn set_disabled(
 ) -> Result<Response, PageError> {
     session.operator.may(Role::Admin)?;
     let (app, by, page) = (site.app.clone(), session.operator, person_path(&name));
-    let done = site.carry_out(async move { app.operators.set_disabled(&by, &name, disabled).await });
+    let done = site.run_to_completion(async move { app.operators.set_disabled(&by, &name, disabled).await });
     redirect_with_notice(&page, done.await)
 }
 
@@ -225,7 +227,8 @@ pub(crate) async fn remove_factor(
 ) -> Result<Response, PageError> {
     session.operator.may(Role::Admin)?;
     let (app, by, page) = (site.app.clone(), session.operator, person_path(&name));
-    let done = site.carry_out(async move { app.operators.remove_totp(&by, &name, proof_from(&form)).await });
+    let done =
+        site.run_to_completion(async move { app.operators.remove_totp(&by, &name, proof_from(&form)).await });
     redirect_with_notice(&page, done.await)
 }
 

@@ -3,8 +3,8 @@
 use askama::Template;
 use axum::extract::State;
 use axum::response::Response;
-use tidegate_app::audit::{Books, SaleAudit};
-use tidegate_app::live::Light;
+use tidegate_app::audit::{SaleAudit, UnitBalance};
+use tidegate_app::live::BalanceState;
 use tidegate_app::{App, Refusal};
 use tidegate_core::{Campaign, CampaignId, DrawId};
 use tidegate_http::Site;
@@ -119,11 +119,11 @@ async fn campaign_name(app: &App, campaign: &Campaign) -> Result<String, Refusal
     }
 }
 
-fn worst_status(t: &ReconciliationPhrases, books: &[Books]) -> Badge {
-    let has = |light: Light| books.iter().any(|books| books.light() == light);
-    if has(Light::Broken) {
+fn worst_status(t: &ReconciliationPhrases, books: &[UnitBalance]) -> Badge {
+    let has = |light: BalanceState| books.iter().any(|books| books.light() == light);
+    if has(BalanceState::Broken) {
         Badge::bad(t.inconsistent)
-    } else if has(Light::Moving) {
+    } else if has(BalanceState::Moving) {
         Badge::warn(t.in_transit)
     } else {
         Badge::good(t.consistent)
@@ -134,7 +134,7 @@ async fn row(
     app: &App,
     ctx: &ConsoleContext,
     t: &ReconciliationPhrases,
-    books: &Books,
+    books: &UnitBalance,
 ) -> Result<Row, Refusal> {
     let (campaign, counters, drift) = (&books.campaign, &books.counters, &books.drift);
     let units = |units: u32| grouped(units.into());
@@ -157,9 +157,9 @@ async fn row(
         ledger_free: units(drift.ledger_free),
         difference: drift.units,
         status: match books.light() {
-            Light::Ok => Badge::good(t.row_consistent),
-            Light::Moving => Badge::warn(t.row_in_transit),
-            Light::Broken => Badge::bad(t.row_inconsistent),
+            BalanceState::Ok => Badge::good(t.row_consistent),
+            BalanceState::Moving => Badge::warn(t.row_in_transit),
+            BalanceState::Broken => Badge::bad(t.row_inconsistent),
         },
     })
 }
@@ -172,7 +172,7 @@ fn audit_result(audit: SaleAudit, name: String) -> AuditResult {
         gate_free: audit.drift.gate_free.map(|units| grouped(units.into())),
         ledger_free: grouped(audit.drift.ledger_free.into()),
         difference: audit.drift.units,
-        in_transit: audit.drift.moving,
+        in_transit: audit.drift.in_progress,
         violations: audit.ledger.violations,
     }
 }

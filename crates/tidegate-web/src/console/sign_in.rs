@@ -42,7 +42,7 @@ pub(crate) async fn show(
     parts: Parts,
 ) -> Response {
     if let Some(token) = console_token(&parts.headers)
-        && site.app.operators.console(token).await.is_ok()
+        && site.app.operators.console_operator(token).await.is_ok()
     {
         return redirect("/console");
     }
@@ -60,15 +60,16 @@ pub(crate) async fn submit(
     let ctx = ConsoleContext::of(&parts, None);
     let (app, by_key) = (site.app.clone(), form.text("by") == "key");
     let given = form.clone();
-    let (place, before) = (bucket_of(address).to_string(), console_token(&parts.headers).map(str::to_owned));
+    let (address_key, replaced_token) =
+        (bucket_of(address).to_string(), console_token(&parts.headers).map(str::to_owned));
     let outcome = site
-        .carry_out(async move {
+        .run_to_completion(async move {
             if by_key {
-                return app.operators.sign_in_with_key(given.text("key"), before.as_deref()).await;
+                return app.operators.sign_in_with_key(given.text("key"), replaced_token.as_deref()).await;
             }
             let (name, password) = (given.text("name").to_owned(), given.raw("password").to_owned());
             let code = given.given("code").map(str::to_owned);
-            app.operators.sign_in(SignIn { name, password, code, place, before }).await
+            app.operators.sign_in(SignIn { name, password, code, address_key, replaced_token }).await
         })
         .await;
     match outcome {
@@ -103,7 +104,7 @@ pub(crate) async fn sign_out(
 ) -> Result<Response, PageError> {
     if let Some(token) = console_token(&headers) {
         let (app, token) = (site.app.clone(), token.to_owned());
-        site.carry_out(async move { app.operators.sign_out(&token).await }).await?;
+        site.run_to_completion(async move { app.operators.sign_out(&token).await }).await?;
     }
     Ok(([(header::SET_COOKIE, console_cookie(None))], redirect("/console/sign-in")).into_response())
 }

@@ -8,7 +8,7 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use axum::routing::{get, post};
-use tidegate_app::records::Webhook;
+use tidegate_app::ledger_types::Webhook;
 use tidegate_core::{EventKind, Role};
 use tidegate_http::Site;
 use tidegate_http::inputs::webhooks::WebhookInput;
@@ -119,7 +119,8 @@ pub(crate) async fn create(
         return redirect_with_notice::<()>("/console/webhooks", Err(problem));
     }
     let (app, by) = (site.app.clone(), session.operator.actor());
-    let made = site.carry_out(async move { app.webhooks.create(input.url, input.events, by, None).await });
+    let made =
+        site.run_to_completion(async move { app.webhooks.create(input.url, input.events, by, None).await });
     match made.await {
         Ok(webhook) => {
             let secret = tidegate_app::signature::print_secret(&webhook.secret);

@@ -229,10 +229,10 @@ impl PlayForm<'_> {
 
 impl AttemptRequest<Plays> for PlayForm<'_> {
     type Error = Problem;
-    /// The form was read before.
+    /// The form has already been read.
     type Body = ();
 
-    fn known_early(&self) -> Result<Early<WantedPlay>, Problem> {
+    fn pre_read(&self) -> Result<Early<WantedPlay>, Problem> {
         let wanted = WantedPlay { client_seed: self.client_seed(), pass: None };
         Ok(Early::Form(self.user.zip(self.form_key()).map(|(user, key)| (user, key, wanted))))
     }
@@ -242,7 +242,7 @@ impl AttemptRequest<Plays> for PlayForm<'_> {
     }
 
     fn key(&self) -> Result<Option<IdempotencyKey>, Problem> {
-        // A header that is not valid is refused here, too; the key is the form's.
+        // The key comes from the form; an invalid header is rejected, as the API does.
         input::idempotency_key(self.headers)?;
         Ok(self.form_key())
     }

@@ -8,7 +8,7 @@ use crate::i18n::phrases::shop::ShopPhrases;
 /// A problem code and its message.
 pub(crate) type CodeMessage = (ProblemCode, String);
 
-/// Codes with a message of their own. `limit_reached` names the limit and is not among them.
+/// Codes with a fixed message. `limit_reached` is not among them: its message contains the limit.
 fn common_phrases(t: &ShopPhrases) -> [(ProblemCode, Phrase); 21] {
     [
         (ProblemCode::Busy, t.busy_text),
@@ -63,7 +63,7 @@ pub(crate) fn all_messages(t: &ShopPhrases, per_user_limit: u32) -> Vec<CodeMess
     common_phrases(t).into_iter().map(|(code, phrase)| (code, phrase.to_string())).chain([limit]).collect()
 }
 
-/// Whether the code leaves open whether the request was carried out.
+/// Whether the outcome is still unknown, so that the request must be repeated with the same key.
 pub(crate) const fn is_outcome_unknown(code: ProblemCode) -> bool {
     matches!(
         code,

@@ -4,7 +4,7 @@ use askama::Template;
 use axum::extract::State;
 use axum::response::Response;
 use tidegate_app::App;
-use tidegate_app::records::Page as Rows;
+use tidegate_app::ledger_types::Page as Rows;
 use tidegate_core::public_id::Public;
 use tidegate_core::{Order, OrderId, OrderState};
 use tidegate_http::Site;
@@ -145,7 +145,7 @@ pub(crate) async fn show(
         pay_by: Timestamp(order.pay_by),
         pay_by_ms: order.pay_by.millis(),
         timeline: timeline(t, &order),
-        // An order reports no limit.
+        // The limit is unused: an order's page never reports `limit_reached`.
         message: message(t, &query.said, 0),
         page,
     }))
@@ -177,7 +177,7 @@ pub(crate) async fn pay(
     _: Form,
 ) -> Result<Response, PageError> {
     let (app, (_, user)) = (site.app.clone(), visitor.require_user()?);
-    let paid = site.carry_out(async move { app.ordering.pay(user, id).await }).await;
+    let paid = site.run_to_completion(async move { app.ordering.pay(user, id).await }).await;
     Ok(redirect_to_order(&site, id, paid))
 }
 
@@ -188,6 +188,6 @@ pub(crate) async fn cancel(
     _: Form,
 ) -> Result<Response, PageError> {
     let (app, (_, user)) = (site.app.clone(), visitor.require_user()?);
-    let cancelled = site.carry_out(async move { app.ordering.cancel(user, id).await }).await;
+    let cancelled = site.run_to_completion(async move { app.ordering.cancel(user, id).await }).await;
     Ok(redirect_to_order(&site, id, cancelled))
 }

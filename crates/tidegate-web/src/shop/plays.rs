@@ -221,7 +221,7 @@ pub(crate) async fn address(
     match input.check() {
         Ok(address) => {
             let app = site.app.clone();
-            site.carry_out(async move { app.plays.address(user, id, address).await }).await?;
+            site.run_to_completion(async move { app.plays.address(user, id, address).await }).await?;
             Ok(redirect(&format!("/plays/{}", site.app.print(id))))
         }
         Err(problem) => {

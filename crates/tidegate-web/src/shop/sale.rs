@@ -6,8 +6,8 @@ use axum::response::Response;
 use tidegate_app::App;
 use tidegate_app::challenges::Task;
 use tidegate_app::digest;
+use tidegate_app::ledger_types::Page as Rows;
 use tidegate_app::random;
-use tidegate_app::records::Page as Rows;
 use tidegate_app::storefront::SaleView;
 use tidegate_app::waiting_rooms::{PlaceState, WaitingPlace};
 use tidegate_core::campaign::Challenge;
@@ -50,7 +50,7 @@ pub(crate) struct SalePage {
     pub(crate) unpaid: u32,
     /// Units are available again after all had been taken.
     pub(crate) returned: bool,
-    pub(crate) place: Option<Place>,
+    pub(crate) place: Option<PlaceView>,
     /// Largest quantity of one order.
     pub(crate) max_quantity: u32,
     pub(crate) own_orders: Vec<OwnOrder>,
@@ -78,7 +78,7 @@ impl SalePage {
 
 /// A place in the waiting room, formatted for display.
 #[derive(Debug)]
-pub(crate) struct Place {
+pub(crate) struct PlaceView {
     pub(crate) position: Option<usize>,
     pub(crate) chance: u32,
     pub(crate) eta_s: u64,
@@ -86,7 +86,7 @@ pub(crate) struct Place {
     pub(crate) pass: Option<(String, i64)>,
 }
 
-impl Place {
+impl PlaceView {
     fn of(place: &WaitingPlace) -> Self {
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "between 0 and 100")]
         let chance = (place.chance * 100.0).round() as u32;
@@ -152,7 +152,7 @@ pub(crate) async fn show(
         place: place.as_ref(),
     };
     sale.view = inputs.view();
-    sale.place = place.as_ref().map(Place::of);
+    sale.place = place.as_ref().map(PlaceView::of);
     sale.max_quantity = sale.max_quantity.min(view.left.max(1)).min(tidegate_core::limits::MAX_QUANTITY);
     sale.message = message(t, &query.said, sale.limit);
     if is_key(&query.key) {
@@ -206,7 +206,7 @@ async fn holdings(
     view: &SaleView,
 ) -> Result<(u32, Vec<OwnOrder>), PageError> {
     // Most buyers have nothing here. The gate knows that without a query.
-    if app.ordering.holds_nothing(user, view.sale.id).await {
+    if app.ordering.never_claimed(user, view.sale.id).await {
         return Ok((view.sale.per_user_limit, Vec::new()));
     }
     let orders = app.ordering.orders_of_buyer(user, Rows { before: None, limit: SEARCHED_ORDERS }).await?;

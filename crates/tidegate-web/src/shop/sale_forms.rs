@@ -83,10 +83,10 @@ impl OrderForm<'_> {
 
 impl AttemptRequest<Ordering> for OrderForm<'_> {
     type Error = Problem;
-    /// The form was read before.
+    /// The form has already been read.
     type Body = ();
 
-    fn known_early(&self) -> Result<Early<WantedOrder>, Problem> {
+    fn pre_read(&self) -> Result<Early<WantedOrder>, Problem> {
         let wanted = WantedOrder { quantity: self.quantity()?, pass: None };
         Ok(Early::Form(self.user.zip(self.form_key()).map(|(user, key)| (user, key, wanted))))
     }
@@ -96,12 +96,12 @@ impl AttemptRequest<Ordering> for OrderForm<'_> {
     }
 
     fn key(&self) -> Result<Option<IdempotencyKey>, Problem> {
-        // A header that is not valid is refused here, too; the key is the form's.
+        // The key comes from the form; an invalid header is rejected, as the API does.
         input::idempotency_key(self.headers)?;
         Ok(self.form_key())
     }
 
-    /// Gets a pass for the solved challenge, where the form has none.
+    /// Gets a pass for the solved challenge if the form has none.
     async fn read(&self, (): (), admitted: Option<(UserId, &Campaign)>) -> Result<WantedOrder, Problem> {
         let quantity = self.quantity()?;
         let mut pass = self.form.given("pass").map(str::to_owned);
@@ -128,8 +128,8 @@ pub(crate) async fn join(
 ) -> Result<Response, PageError> {
     let (_, user) = visitor.require_user()?;
     let app = site.app.clone();
-    let joined = site.carry_out(async move {
-        let sale = app.passes.campaign_ahead(id).await?;
+    let joined = site.run_to_completion(async move {
+        let sale = app.passes.campaign_open_or_upcoming(id).await?;
         let answer = form.given("challenge_id").zip(form.given("answer"));
         app.waiting_rooms.join(user, &sale, answer).await
     });

@@ -1,4 +1,4 @@
-//! Choice of the view that a sale's page shows to a visitor.
+//! Chooses the view that a sale's page shows to a visitor.
 
 use tidegate_app::waiting_rooms::{PlaceState, WaitingPlace};
 use tidegate_core::Phase;
@@ -49,7 +49,7 @@ impl View {
     }
 }
 
-/// What the choice depends on.
+/// Inputs of the choice.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ViewInputs<'a> {
     pub(crate) phase: Phase,

@@ -1,4 +1,4 @@
-//! Renders every page with sample data in both languages and checks what must hold for all of them.
+//! Renders every page with sample data in both languages and checks the requirements common to all pages.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -10,7 +10,7 @@ use super::home::{HomePage, Offer, phase_badge};
 use super::messages::all_messages;
 use super::orders::{OrderPage, OrdersPage, Row as OrderRow, Step, order_badge};
 use super::plays::{Address, PlayPage, PlaysPage, Row as PlayRow};
-use super::sale::{OwnOrder, Place, SalePage};
+use super::sale::{OwnOrder, PlaceView, SalePage};
 use super::sale_views::View;
 use super::sign_in::SignInPage;
 use super::verify::VerifyPage;
@@ -61,7 +61,7 @@ fn sale(lang: Lang, view: View, challenge: &'static str) -> String {
     let own =
         OwnOrder { id: "9".into(), quantity: 1, state: order_badge(page.t, OrderState::AwaitingPayment) };
     let place =
-        Place { position: Some(4), chance: 50, eta_s: 9, hopeless: true, pass: Some(("p".into(), 1)) };
+        PlaceView { position: Some(4), chance: 50, eta_s: 9, hopeless: true, pass: Some(("p".into(), 1)) };
     SalePage {
         id: "7".into(),
         name: NASTY.into(),

@@ -111,10 +111,11 @@ pub(crate) async fn submit(
 async fn send_code(site: &Site, page: &mut SignInPage, address: &str) -> Result<(), Problem> {
     let mut checks = Checks::default();
     let phone = checks.phone("phone", &page.phone);
-    let (phone, address, app) = (checks.done(phone)?, address.to_owned(), site.app.clone());
+    let (phone, address, app) = (checks.finish(phone)?, address.to_owned(), site.app.clone());
     let purpose = if page.mode == "new" { Purpose::Register } else { Purpose::Login };
-    let promise =
-        site.carry_out(async move { app.accounts.send_code(&phone, Some(purpose), &address).await }).await?;
+    let promise = site
+        .run_to_completion(async move { app.accounts.send_code(&phone, Some(purpose), &address).await })
+        .await?;
     (page.code_sent, page.code) = (true, promise.code);
     Ok(())
 }
@@ -132,8 +133,8 @@ async fn enter(site: &Site, page: &SignInPage, form: &Form) -> Result<SignedIn, 
         "code" => {}
         _ => checks.secret("password", &password, 1, 128),
     }
-    let (phone, app, mode) = (checks.done(phone)?, site.app.clone(), page.mode);
-    site.carry_out(async move {
+    let (phone, app, mode) = (checks.finish(phone)?, site.app.clone(), page.mode);
+    site.run_to_completion(async move {
         match mode {
             "new" => app.accounts.register(phone, &code, name, password).await,
             "code" => app.accounts.login_by_code(&phone, &code).await,
@@ -166,7 +167,7 @@ pub(crate) async fn sign_out(
 ) -> Result<Response, PageError> {
     if let Some(token) = session_token(&headers) {
         let (app, token) = (site.app.clone(), token.to_owned());
-        site.carry_out(async move { app.accounts.logout(&token).await }).await?;
+        site.run_to_completion(async move { app.accounts.logout(&token).await }).await?;
     }
     Ok(([(header::SET_COOKIE, cookie(None))], redirect("/")).into_response())
 }

@@ -1,4 +1,4 @@
-//! `tidegate audit`: checks every promise against the ledger, server running or not; on a cluster also the gate.
+//! `tidegate audit`: checks the ledger's invariants, with or without a running server; on a cluster also the gate.
 
 use std::sync::Arc;
 
@@ -12,9 +12,9 @@ use tidegate_core::public_id::{Public, PublicIds};
 use tidegate_core::{Campaign, Kind};
 use tidegate_ledger::{Audit, Page};
 use tidegate_ledger::{NoObserver, SqlLedger, path_in};
-use tidegate_rehearse::say;
+use tidegate_rehearse::print_line;
 
-use super::{SettingsArgs, Verdict};
+use super::{Outcome, SettingsArgs};
 use crate::cluster;
 use crate::config::Config;
 use crate::embedded::ledger_options;
@@ -23,12 +23,12 @@ use crate::embedded::ledger_options;
 pub(super) struct AuditArgs {
     #[command(flatten)]
     settings: SettingsArgs,
-    /// As JSON.
+    /// Print the result as JSON.
     #[arg(long)]
     json: bool,
 }
 
-pub(super) async fn run(args: AuditArgs) -> anyhow::Result<Verdict> {
+pub(super) async fn run(args: AuditArgs) -> anyhow::Result<Outcome> {
     let (config, _) = args.settings.load()?;
     let (ledger, gate) = open(&config).await?;
     let secret =
@@ -40,7 +40,7 @@ pub(super) async fn run(args: AuditArgs) -> anyhow::Result<Verdict> {
         for (campaign, _) in ledger.campaigns.list(noun, None, Page::ALL).await? {
             let before = figures(gate.as_ref(), &campaign).await?;
             let Some(audit) = ledger.campaigns.audit(campaign.id).await? else { continue };
-            // Whatever happened in between would look like a difference.
+            // A change between the two reads would look like drift, so drift is computed only if they are equal.
             let after = figures(gate.as_ref(), &campaign).await?;
             let drift = after.filter(|after| Some(*after) == before).and_then(|after| drift(after, &audit));
             ok &= audit.violations.is_empty() && drift.unwrap_or(0) == 0;
@@ -57,15 +57,15 @@ pub(super) async fn run(args: AuditArgs) -> anyhow::Result<Verdict> {
         }
     }
     if args.json {
-        say!("{}", json!({"ok": ok, "sales": sales, "draws": draws}));
+        print_line!("{}", json!({"ok": ok, "sales": sales, "draws": draws}));
     } else {
         let verdict = if ok { "every promise holds" } else { "promises are broken" };
-        say!("{} sales and {} draws checked: {verdict}", sales.len(), draws.len());
+        print_line!("{} sales and {} draws checked: {verdict}", sales.len(), draws.len());
     }
-    Ok(if ok { Verdict::Yes } else { Verdict::No })
+    Ok(if ok { Outcome::Passed } else { Outcome::Failed })
 }
 
-/// The ledger, and a cluster's gate.
+/// Opens the ledger and, on a cluster, the gate.
 async fn open(config: &Config) -> anyhow::Result<(SqlLedger, Option<RedisGate>)> {
     if config.is_cluster() {
         let ledger = cluster::ledger(config, Arc::new(NoObserver))?;
@@ -73,12 +73,12 @@ async fn open(config: &Config) -> anyhow::Result<(SqlLedger, Option<RedisGate>)>
         return Ok((ledger, Some(RedisGate::new(link, config.cluster.prefix.clone(), "audit"))));
     }
     if !path_in(&config.data_dir).exists() {
-        bail!("there is no ledger in {}; say where it is with --data-dir", config.data_dir.display());
+        bail!("no ledger in {}; set its directory with --data-dir", config.data_dir.display());
     }
     Ok((SqlLedger::open_read_only(&ledger_options(config))?, None))
 }
 
-/// What a running campaign's gate says, with the units that are queued; `None` where there is none to ask.
+/// The gate's figures of a campaign and its unrecorded units; `None` if the campaign does not run or there is no gate.
 async fn figures(
     gate: Option<&RedisGate>,
     campaign: &Campaign,
@@ -88,21 +88,21 @@ async fn figures(
     Ok(gate.figures(campaign.id).await?.map(|figures| (figures, queued)))
 }
 
-/// Units the gate has too many, or too few; `None` where something was on its way.
+/// Free units of the gate minus free units of the ledger; `None` while claims or stock changes are in transit.
 fn drift((figures, queued): (PoolFigures, u32), audit: &Audit) -> Option<i64> {
     if queued > 0 || figures.applied != audit.log_end {
         return None;
     }
     let tally = audit.tally;
-    let nobodys = i64::from(tally.stock) - i64::from(tally.awaiting_payment) - i64::from(tally.paid);
-    Some(i64::from(figures.free) + i64::from(figures.in_transit) - nobodys)
+    let free_in_ledger = i64::from(tally.stock) - i64::from(tally.awaiting_payment) - i64::from(tally.paid);
+    Some(i64::from(figures.free) + i64::from(figures.in_transit) - free_in_ledger)
 }
 
 fn print(noun: &str, id: &str, audit: &Audit, drift: Option<i64>) {
     let sound = audit.violations.is_empty() && drift.unwrap_or(0) == 0;
     let verdict = if sound { "ok" } else { "BROKEN" };
     let tally = audit.tally;
-    say!(
+    print_line!(
         "{noun} {id}  {verdict}  {} rows  stock {}  awaiting {}  paid {}  returned {}",
         audit.checked,
         tally.stock,
@@ -111,9 +111,9 @@ fn print(noun: &str, id: &str, audit: &Audit, drift: Option<i64>) {
         tally.returned
     );
     for violation in &audit.violations {
-        say!("               {violation}");
+        print_line!("               {violation}");
     }
     if let Some(units) = drift.filter(|units| *units != 0) {
-        say!("               the gate has {units} units more than the ledger says are free");
+        print_line!("               the gate has {units} units more than the ledger says are free");
     }
 }

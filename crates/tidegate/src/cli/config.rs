@@ -1,9 +1,9 @@
 //! `tidegate config check|show`.
 
 use clap::{Args, Subcommand};
-use tidegate_rehearse::say;
+use tidegate_rehearse::print_line;
 
-use super::{SettingsArgs, Verdict};
+use super::{Outcome, SettingsArgs};
 use crate::config::show;
 
 #[derive(Debug, Args)]
@@ -14,40 +14,46 @@ pub(super) struct ConfigArgs {
 
 #[derive(Debug, Subcommand)]
 enum Action {
-    /// Say whether the configuration is sound.
+    /// Validate the configuration.
     Check {
         #[command(flatten)]
         settings: SettingsArgs,
     },
-    /// Print what is in force and where it came from. Secrets are not shown.
+    /// Print every effective setting with its origin. Secrets are redacted.
     Show {
         #[command(flatten)]
         settings: SettingsArgs,
-        /// As JSON.
+        /// Print the settings as JSON.
         #[arg(long)]
         json: bool,
     },
 }
 
-pub(super) fn run(args: ConfigArgs) -> anyhow::Result<Verdict> {
+pub(super) fn run(args: ConfigArgs) -> anyhow::Result<Outcome> {
     match args.action {
         Action::Check { settings } => {
             settings.load()?;
-            say!("The configuration is sound.");
+            print_line!("The configuration is sound.");
         }
         Action::Show { settings, json } => {
             let shown = show(&settings.load()?.1);
             if json {
-                say!("{}", serde_json::to_string_pretty(&shown)?);
+                print_line!("{}", serde_json::to_string_pretty(&shown)?);
             } else {
                 let width =
                     shown.iter().map(|setting| setting.key.len() + setting.value.len()).max().unwrap_or(0);
                 for setting in shown {
                     let gap = width - setting.key.len() - setting.value.len();
-                    say!("{} = {}{}  # {}", setting.key, setting.value, " ".repeat(gap), setting.origin);
+                    print_line!(
+                        "{} = {}{}  # {}",
+                        setting.key,
+                        setting.value,
+                        " ".repeat(gap),
+                        setting.origin
+                    );
                 }
             }
         }
     }
-    Ok(Verdict::Yes)
+    Ok(Outcome::Passed)
 }

@@ -1,4 +1,4 @@
-//! `tidegate migrate`: brings the ledger up to date and says so. Starting the server does the same.
+//! `tidegate migrate`: migrates the ledger's schema and prints its version. Starting the server migrates, too.
 
 use std::sync::Arc;
 
@@ -6,9 +6,9 @@ use anyhow::Context;
 use clap::Args;
 use tidegate_admission::embedded::data_dir::DataDir;
 use tidegate_ledger::{NoObserver, SqlLedger, postgres_schema_version, schema_version};
-use tidegate_rehearse::say;
+use tidegate_rehearse::print_line;
 
-use super::{SettingsArgs, Verdict};
+use super::{Outcome, SettingsArgs};
 use crate::cluster;
 use crate::embedded::ledger_options;
 
@@ -18,18 +18,18 @@ pub(super) struct MigrateArgs {
     settings: SettingsArgs,
 }
 
-pub(super) async fn run(args: MigrateArgs) -> anyhow::Result<Verdict> {
+pub(super) async fn run(args: MigrateArgs) -> anyhow::Result<Outcome> {
     let (config, _) = args.settings.load()?;
     if config.is_cluster() {
         cluster::ledger(&config, Arc::new(NoObserver))?
             .migrate()
             .await
             .context("PostgreSQL cannot be used")?;
-        say!("The ledger on PostgreSQL has schema {}.", postgres_schema_version());
-        return Ok(Verdict::Yes);
+        print_line!("The ledger on PostgreSQL has schema {}.", postgres_schema_version());
+        return Ok(Outcome::Passed);
     }
     let _alone = DataDir::lock(&config.data_dir)?;
     SqlLedger::open(&ledger_options(&config), Box::new(NoObserver))?;
-    say!("The ledger in {} has schema {}.", config.data_dir.display(), schema_version());
-    Ok(Verdict::Yes)
+    print_line!("The ledger in {} has schema {}.", config.data_dir.display(), schema_version());
+    Ok(Outcome::Passed)
 }

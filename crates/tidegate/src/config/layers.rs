@@ -1,4 +1,4 @@
-//! The layers of the configuration and how they lie on each other.
+//! The layers of the configuration and their precedence.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -11,28 +11,28 @@ use super::Config;
 
 pub(super) const DEFAULTS: &str = include_str!("default.toml");
 
-/// Variables that are no settings but belong to the program.
+/// Environment variables of this program that are not settings.
 const OTHER_VARIABLES: &[&str] = &["TIDEGATE_CONFIG", "TIDEGATE_URL"];
 
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
-    #[error("the configuration file {} cannot be read: {source}", path.display())]
+    #[error("failed to read the configuration file {}: {source}", path.display())]
     Unreadable { path: PathBuf, source: std::io::Error },
-    #[error("{origin} sets {key:?}, which is no setting{}", suggestion(nearest.as_deref()))]
+    #[error("{origin} sets {key:?}, which is not a setting{}", suggestion(nearest.as_deref()))]
     UnknownKey { origin: String, key: String, nearest: Option<String> },
     #[error("{0}")]
     Wrong(String),
 }
 
-/// The end of the sentence that names an unknown key.
+/// The "did you mean" part of the message about an unknown key.
 fn suggestion(nearest: Option<&str>) -> String {
     nearest.map(|name| format!("; did you mean {name:?}?")).unwrap_or_default()
 }
 
-/// What was said on the command line: dotted key, flag, value.
+/// Settings from the command line: dotted key, flag, value.
 pub type Flags = Vec<(&'static str, &'static str, String)>;
 
-/// Where settings come from, so that tests need no process environment.
+/// Inputs of `load`, passed explicitly so that tests need no process environment.
 #[derive(Clone, Debug, Default)]
 pub struct Sources {
     pub file: Option<PathBuf>,
@@ -40,9 +40,9 @@ pub struct Sources {
     pub flags: Flags,
 }
 
-/// Lays the sources on each other and reads the result.
+/// Merges the sources in order of precedence and validates the result.
 pub fn load(sources: &Sources) -> Result<(Config, Figment), ConfigError> {
-    let known = leaves(&parse(DEFAULTS, "the defaults")?);
+    let known = flatten(&parse(DEFAULTS, "the defaults")?);
     let mut figment = Figment::new().merge(Layer::defaults()?);
     if let Some(path) = &sources.file {
         figment = figment.merge(file(path, &known)?);
@@ -67,12 +67,12 @@ fn explain(error: &figment::Error) -> String {
     format!("{origin}: {} {}", error.path.join("."), error.kind)
 }
 
-/// Every setting by its dotted name, with its default.
-pub(super) fn leaves(table: &Dict) -> BTreeMap<String, Value> {
+/// Flattens nested tables into dotted names.
+pub(super) fn flatten(table: &Dict) -> BTreeMap<String, Value> {
     let mut found = BTreeMap::new();
     for (name, value) in table {
         if let Value::Dict(_, inner) = value {
-            for (below, value) in leaves(inner) {
+            for (below, value) in flatten(inner) {
                 found.insert(format!("{name}.{below}"), value);
             }
         } else {
@@ -87,7 +87,7 @@ fn file(path: &Path, known: &BTreeMap<String, Value>) -> Result<Layer, ConfigErr
     let text = std::fs::read_to_string(path)
         .map_err(|source| ConfigError::Unreadable { path: path.to_owned(), source })?;
     let table = parse(&text, &origin)?;
-    for key in leaves(&table).into_keys() {
+    for key in flatten(&table).into_keys() {
         if !known.contains_key(&key) {
             let nearest = nearest(&key, known.keys().map(String::as_str));
             return Err(ConfigError::UnknownKey { origin, key, nearest });
@@ -100,7 +100,7 @@ fn parse(text: &str, origin: &str) -> Result<Dict, ConfigError> {
     Toml::from_str(text).map_err(|error| ConfigError::Wrong(format!("{origin}: {error}")))
 }
 
-/// The setting a variable names; `None` if it is not one of ours.
+/// The setting that an environment variable names; `None` if the variable does not belong to this program.
 fn key_of_variable(variable: &str, known: &BTreeMap<String, Value>) -> Result<Option<String>, ConfigError> {
     if !variable.starts_with("TIDEGATE_") || OTHER_VARIABLES.contains(&variable) {
         return Ok(None);
@@ -128,21 +128,21 @@ fn nearest<'a>(wrong: &str, names: impl Iterator<Item = &'a str>) -> Option<Stri
         .map(|(_, name)| name.to_owned())
 }
 
-/// Reads a text as the type its default has.
+/// Parses a text as the type of the setting's default.
 fn typed(known: &BTreeMap<String, Value>, key: &str, text: &str, origin: &str) -> Result<Value, ConfigError> {
     let wrong = |what: &str| ConfigError::Wrong(format!("{origin}: {text:?} is not {what}"));
     match known.get(key) {
-        Some(Value::Bool(..)) => switch(text).map(Value::from).ok_or_else(|| wrong("true or false")),
+        Some(Value::Bool(..)) => parse_bool(text).map(Value::from).ok_or_else(|| wrong("true or false")),
         Some(Value::Num(..)) => text.parse::<u64>().map(Value::from).map_err(|_| wrong("a whole number")),
         _ if key == "demo" => {
-            let demo = switch(text).map_or(text, |on| if on { "on" } else { "off" });
+            let demo = parse_bool(text).map_or(text, |on| if on { "on" } else { "off" });
             Ok(Value::from(demo))
         }
         _ => Ok(Value::from(text)),
     }
 }
 
-fn switch(text: &str) -> Option<bool> {
+fn parse_bool(text: &str) -> Option<bool> {
     match text.to_ascii_lowercase().as_str() {
         "true" | "1" | "on" | "yes" => Some(true),
         "false" | "0" | "off" | "no" => Some(false),
@@ -150,7 +150,7 @@ fn switch(text: &str) -> Option<bool> {
     }
 }
 
-/// One source's settings, under its name.
+/// The settings of one source, with its name for messages.
 struct Layer {
     origin: String,
     table: Dict,

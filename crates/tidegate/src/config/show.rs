@@ -1,32 +1,32 @@
-//! `config show`: what is in force and where it came from, without the secrets.
+//! `config show`: effective settings with their origins, secrets redacted.
 
 use figment::Figment;
 use figment::value::Value;
 
-use super::layers::{DEFAULTS, leaves};
+use super::layers::{DEFAULTS, flatten};
 
 const SECRETS: &[&str] = &["admin_key", "sms.webhook_secret", "jwt.key", "deliveries.coupon_secret"];
-/// Addresses that may carry a password.
+/// URLs that may contain a password.
 const URLS: &[&str] = &["database_url", "redis_url"];
 
 #[derive(Clone, Debug, serde::Serialize)]
-pub struct Shown {
+pub struct EffectiveSetting {
     pub key: String,
     pub value: String,
     pub origin: String,
 }
 
-/// Every setting, in the order of the default file's sections.
-pub fn show(figment: &Figment) -> Vec<Shown> {
+/// All settings, sorted by name.
+pub fn show(figment: &Figment) -> Vec<EffectiveSetting> {
     use figment::providers::Format;
     let defaults = figment::providers::Toml::from_str(DEFAULTS).unwrap_or_default();
-    leaves(&defaults)
+    flatten(&defaults)
         .into_keys()
         .map(|key| {
             let value =
                 figment.find_value(&key).map_or_else(|error| error.to_string(), |value| print(&value));
             let origin = figment.find_metadata(&key).map_or_else(String::new, |found| found.name.to_string());
-            Shown { value: redact(&key, value), origin, key }
+            EffectiveSetting { value: redact(&key, value), origin, key }
         })
         .collect()
 }

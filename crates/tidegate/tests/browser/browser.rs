@@ -1,7 +1,7 @@
-//! One browser: a Chromium with a profile of its own, which sees pages as one person does.
+//! One browser: a Chromium with its own profile.
 //!
-//! What always holds: at most two stories have browsers at a time, since the machine has two cores; a browser ends
-//! when this is dropped, also by a failing story.
+//! Invariants: at most two tests have browsers at a time, since the machine has two cores; a browser ends when this is
+//! dropped, also when the test fails.
 
 mod acts;
 mod axe;
@@ -24,17 +24,17 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 pub(crate) use self::screen::Device;
 use crate::site::Site;
 
-/// How long a page may take to do what a story expects.
+/// Default timeout for an expected change of the page.
 const PATIENCE: Duration = Duration::from_secs(10);
 const ASK_EVERY: Duration = Duration::from_millis(40);
-/// Longer than all stories before this one may take.
+/// Timeout for a permit; longer than all tests before this one may take.
 const TURN_WITHIN: Duration = Duration::from_secs(300);
 
 static TURNS: Semaphore = Semaphore::const_new(2);
 
 pub(crate) struct Browser {
     client: Client,
-    /// As chromedriver calls it.
+    /// The WebDriver session id.
     session: String,
     site: String,
     device: Device,
@@ -45,14 +45,15 @@ pub(crate) struct Browser {
 }
 
 impl Browser {
-    /// A story's first browser: waits for its turn. `lang` is what the person reads: `en`, `zh-CN`.
+    /// Opens the first browser of a test, after waiting for a permit. `lang` is the preferred language: `en`, `zh-CN`.
     pub(crate) async fn open(site: &Site, device: Device, lang: &str) -> anyhow::Result<Self> {
         let turn = tokio::time::timeout(TURN_WITHIN, TURNS.acquire()).await;
-        let turn = turn.context("no turn came; is a story's second browser opened with `beside`?")??;
+        let turn =
+            turn.context("no permit became free; is the second browser of a test opened with `beside`?")??;
         Self::start(site.url().to_owned(), device, lang, Arc::new(turn)).await
     }
 
-    /// Another person's browser in the same story. It needs no turn, so that no two stories wait for each other.
+    /// Opens another browser in the same test. It shares the permit, so that tests cannot deadlock.
     pub(crate) async fn beside(&self, device: Device, lang: &str) -> anyhow::Result<Self> {
         Self::start(self.site.clone(), device, lang, self.turn.clone()).await
     }
@@ -63,7 +64,7 @@ impl Browser {
         lang: &str,
         turn: Arc<SemaphorePermit<'static>>,
     ) -> anyhow::Result<Self> {
-        // It blocks for a moment, once per process.
+        // Starting the driver blocks, once per process.
         let driver = tokio::task::spawn_blocking(Driver::shared).await?;
         let mut builder = ClientBuilder::new(HttpConnector::new());
         if let Value::Object(capabilities) = capabilities(driver, lang) {
@@ -71,7 +72,7 @@ impl Browser {
         }
         let client = builder.connect(&format!("http://127.0.0.1:{}", driver.port())).await;
         let client = client.context("Chromium does not start")?;
-        let session = client.session_id().await?.context("a browser without a session")?;
+        let session = client.session_id().await?.context("the browser has no session")?;
         let (dark, reduced_motion) = (AtomicBool::new(false), AtomicBool::new(false));
         let browser = Self { client, session, site, device, dark, reduced_motion, patience: PATIENCE, turn };
         browser.resize(device.height()).await?;
@@ -79,13 +80,13 @@ impl Browser {
         Ok(browser)
     }
 
-    /// The same browser, which waits this long for what it expects.
+    /// Sets the timeout for expected changes.
     pub(crate) fn patient_for(mut self, patience: Duration) -> Self {
         self.patience = patience;
         self
     }
 
-    /// Goes to a path of the site.
+    /// Opens a path of the site.
     pub(crate) async fn goto(&self, path: &str) -> anyhow::Result<()> {
         let went = self.client.goto(&format!("{}{path}", self.site)).await;
         match went {
@@ -101,13 +102,14 @@ impl Browser {
         }
     }
 
-    /// Where it is: path, query and fragment.
+    /// Path, query and fragment of the current URL.
     pub(crate) async fn path(&self) -> anyhow::Result<String> {
         let here = self.eval("return location.pathname + location.search + location.hash").await?;
         Ok(here.as_str().unwrap_or("").to_owned())
     }
 
-    /// What the body of a function returns in the page; a promise is waited for. The page's policy does not bind it.
+    /// Runs a function body in the page and returns its result, awaiting a promise. Not subject to the page's content
+    /// security policy.
     pub(crate) async fn eval(&self, script: &str) -> anyhow::Result<Value> {
         match self.client.execute(script, Vec::new()).await {
             Ok(value) => Ok(value),
@@ -115,7 +117,7 @@ impl Browser {
         }
     }
 
-    /// Asks again and again until there is something.
+    /// Polls until `ask` returns `Some`, within the browser's timeout.
     async fn until<T>(
         &self,
         what: &str,
@@ -126,7 +128,7 @@ impl Browser {
             let trouble = match ask().await {
                 Ok(Some(found)) => return Ok(found),
                 Ok(None) => None,
-                // A page that is just being replaced, a button that something still covers.
+                // Transient errors: the page is being replaced, or an element still covers the button.
                 Err(error) => Some(error),
             };
             if Instant::now() >= deadline {
@@ -136,7 +138,7 @@ impl Browser {
         }
     }
 
-    /// What was tried, where, and what the page says.
+    /// An error with the step, the URL and the text of the page.
     async fn failure(&self, what: &str, trouble: Option<CmdError>) -> anyhow::Error {
         let look = async {
             let url = self.client.current_url().await.map_or_else(|_| "nowhere".to_owned(), String::from);
@@ -152,12 +154,12 @@ impl Browser {
 
 impl Drop for Browser {
     fn drop(&mut self) {
-        // Here and now: the runtime that could do it in the background ends with the story.
+        // Blocking, because the runtime ends with the test.
         wire::end_session(Driver::shared().port(), &self.session);
     }
 }
 
-/// The flags keep Chromium from calling home, which a machine without a way out answers slowly.
+/// The flags disable Chromium's background requests, which are slow to fail without internet access.
 fn capabilities(driver: &Driver, lang: &str) -> Value {
     let profile = driver.new_profile();
     let arguments = [

@@ -1,4 +1,4 @@
-//! Operators at the console's campaign pages: making, publishing, watching and ending sales and draws.
+//! The console's campaign pages: operators create, publish, monitor and close sales and draws.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ async fn sign_in(browser: &Browser) -> anyhow::Result<()> {
     browser.see("Overview").await
 }
 
-/// What every page must be: accessible in light and dark, no wider than its screen, without errors.
+/// Checks that the page is accessible in light and dark, not wider than its screen, and without errors.
 async fn sound(browser: &Browser, name: &str) -> anyhow::Result<()> {
     for dark in [true, false] {
         browser.dark(dark).await?;
@@ -30,19 +30,19 @@ async fn sound(browser: &Browser, name: &str) -> anyhow::Result<()> {
     browser.no_sideways_scroll().await.with_context(|| name.to_owned())?;
     browser.screenshot(name).await?;
     let mut errors = browser.errors().await?;
-    // A form that is not right is answered so, and the browser notes it.
+    // The browser logs the response to an invalid form as an error.
     errors.retain(|error| !error.contains("status of 422"));
     anyhow::ensure!(errors.is_empty(), "{name}: {errors:?}");
     Ok(())
 }
 
-/// The same page on a phone, which has signed in already.
+/// The same check of a page on a phone that is signed in.
 async fn sound_on_phone(phone: &Browser, path: &str, name: &str) -> anyhow::Result<()> {
     phone.goto(path).await?;
     sound(phone, &format!("{name}-phone")).await
 }
 
-/// For a field of times in UTC.
+/// The value of a date-and-time field, in UTC.
 fn typed(moment: Moment) -> String {
     moment.to_string()[..19].to_owned()
 }
@@ -57,7 +57,7 @@ async fn confirm(browser: &Browser, step: &str) -> anyhow::Result<()> {
     browser.click_text("Confirm").await
 }
 
-/// The path without what was said.
+/// The current path without its query.
 async fn here(browser: &Browser) -> anyhow::Result<String> {
     Ok(browser.path().await?.split('?').next().unwrap_or("").to_owned())
 }
@@ -114,7 +114,7 @@ async fn make_item(browser: &Browser) -> anyhow::Result<()> {
     sound(browser, "console-items").await
 }
 
-/// Gives the draft's page.
+/// Creates a sale and returns the path of its draft.
 async fn make_sale(browser: &Browser) -> anyhow::Result<String> {
     browser.goto("/console/sales/new").await?;
     browser.see("Your time:").await?;
@@ -133,7 +133,7 @@ async fn make_sale(browser: &Browser) -> anyhow::Result<String> {
     here(browser).await
 }
 
-/// Buyers come by the API; the page shows it without being loaded again.
+/// Buyers order through the API; the page shows it without a reload.
 async fn watch_and_control(site: &Site, browser: &Browser, id: &str) -> anyhow::Result<()> {
     browser.see("Live").await?;
     browser.eval("window.before = true; return 1").await?;
@@ -149,13 +149,13 @@ async fn watch_and_control(site: &Site, browser: &Browser, id: &str) -> anyhow::
     let pay = format!("/v1/orders/{}/pay", order["id"].as_str().context("no order")?);
     site.as_buyer(token, Method::POST, &pay, Some(&json!({"method": "sandbox"}))).await?;
     browser.see("¥198.00").await?;
-    assert_eq!(browser.eval("return window.before").await?, Value::Bool(true), "it was never loaded again");
+    assert_eq!(browser.eval("return window.before").await?, Value::Bool(true), "the page was not reloaded");
 
     browser.click_text("Add units").await?;
     browser.fill("#add-units", "10").await?;
     browser.click_text("Show as table").await?;
     browser.axe().await?;
-    // Figures go on arriving; what is being filled in stays.
+    // Live updates do not clear a form that is being filled in.
     tokio::time::sleep(Duration::from_millis(2500)).await;
     assert_eq!(browser.eval("return document.getElementById('add-units').value").await?, "10");
     browser.click_text("Confirm").await?;
@@ -200,7 +200,7 @@ async fn a_viewer_sees_no_controls() -> Story {
         assert_eq!(controls, 0, "{path}");
         sound(&browser, "console-viewer").await?;
     }
-    // The stream's pieces are made for the same eyes.
+    // Live updates contain no controls for a viewer, either.
     browser.see("Live").await?;
     let controls = browser.eval("return document.querySelectorAll('main details.sure').length").await?;
     assert_eq!(controls, 0);
@@ -212,7 +212,7 @@ async fn a_viewer_sees_no_controls() -> Story {
 }
 
 #[tokio::test]
-async fn a_draft_is_approved_before_it_is_published_and_its_waiting_room_is_opened_wider() -> Story {
+async fn a_draft_is_approved_before_publishing_and_its_admission_rate_is_raised() -> Story {
     let settings = [TEST_TOKENS[0], ("TIDEGATE__SALES__REQUIRE_APPROVAL", "true")];
     let site = Site::start_with(false, &settings).await?;
     let item = json!({"name": "Lamp", "price": {"amount": 19_900, "currency": "CNY"}});
@@ -253,7 +253,7 @@ async fn a_draft_is_approved_before_it_is_published_and_its_waiting_room_is_open
 }
 
 #[tokio::test]
-async fn a_draw_is_made_and_published() -> Story {
+async fn a_draw_is_created_and_published() -> Story {
     let site = Site::start_with(false, TEST_TOKENS).await?;
     let browser = Browser::open(&site, Device::Desktop, "en").await?;
     let phone = browser.beside(Device::Phone, "zh-CN").await?;

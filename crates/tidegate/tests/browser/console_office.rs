@@ -1,4 +1,4 @@
-//! The console's back office, as those who work there see it.
+//! The console's pages for orders, operators, API keys, reconciliation, the log and webhooks.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -49,7 +49,7 @@ async fn make_operator(site: &Site, name: &str, role: &str) -> anyhow::Result<()
     site.admin(Method::POST, "/v1/admin/operators", Some(&account)).await.map(drop)
 }
 
-/// A sale that is on.
+/// Creates a live sale and returns its id.
 async fn make_sale(site: &Site, stock: u32) -> anyhow::Result<String> {
     let item = json!({"name": "Harbour lamp", "price": {"amount": 12_900, "currency": "CNY"}});
     let item = site.admin(Method::POST, "/v1/admin/items", Some(&item)).await?;
@@ -82,7 +82,7 @@ async fn pay(site: &Site, token: &str, order: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Everybody can use the page, by day and by night, on a desk and on a phone.
+/// Checks that the page is accessible in light and dark, on desktop and phone.
 async fn is_sound(desk: &Browser, phone: &Browser, path: &str, name: &str) -> anyhow::Result<()> {
     desk.goto(path).await?;
     phone.goto(path).await?;
@@ -90,7 +90,7 @@ async fn is_sound(desk: &Browser, phone: &Browser, path: &str, name: &str) -> an
     as_it_is_sound(phone, &format!("{name}-phone")).await
 }
 
-/// The same for the page that is shown.
+/// The same check of the page that is currently open.
 async fn as_it_is_sound(browser: &Browser, name: &str) -> anyhow::Result<()> {
     browser.screenshot(&format!("console-{name}")).await?;
     browser.axe().await?;
@@ -148,7 +148,7 @@ async fn an_operator_finds_an_order_and_refunds_it() -> Story {
 }
 
 #[tokio::test]
-async fn an_admin_makes_a_viewer_and_a_key() -> Story {
+async fn an_admin_creates_a_viewer_and_an_api_key() -> Story {
     let site = start().await?;
     let sale = make_sale(&site, 10).await?;
     let buyer = site.buyers(1).await?.remove(0);
@@ -188,7 +188,7 @@ async fn an_admin_makes_a_viewer_and_a_key() -> Story {
     let posted = format!(
         "return fetch('/console/orders/{order}/cancel', {{method: 'POST', body: ''}}).then((answer) => answer.status)"
     );
-    assert_eq!(phone.eval(&posted).await?, 403, "a viewer changes nothing, with or without buttons");
+    assert_eq!(phone.eval(&posted).await?, 403, "the server refuses changes by a viewer");
 
     desk.goto("/console/people").await?;
     desk.click_text("Revoke").await?;
@@ -205,7 +205,7 @@ async fn an_admin_makes_a_viewer_and_a_key() -> Story {
     Ok(())
 }
 
-/// What a device with this secret shows, so many steps from now.
+/// The TOTP code of this secret, `steps` time steps from now.
 fn code(secret: &str, steps: u64) -> anyhow::Result<String> {
     let secret = Secret::try_from_base32(secret.replace(' ', "")).ok().context("no secret")?;
     let device = Builder::new().with_secret(secret).build().ok().context("no device")?;
@@ -214,7 +214,7 @@ fn code(secret: &str, steps: u64) -> anyhow::Result<String> {
 }
 
 #[tokio::test]
-async fn a_second_factor_is_set_up_and_asked_for() -> Story {
+async fn a_second_factor_is_set_up_and_required_at_sign_in() -> Story {
     let site = start().await?;
     make_operator(&site, "lin", "operator").await?;
     let desk = Browser::open(&site, Device::Desktop, "en").await?;
@@ -233,7 +233,7 @@ async fn a_second_factor_is_set_up_and_asked_for() -> Story {
     desk.fill("#current", PASSWORD).await?;
     desk.click_text("Turn on").await?;
     desk.see("Wrong code").await?;
-    assert_eq!(desk.text("#secret").await?, secret, "the device need not be set up again");
+    assert_eq!(desk.text("#secret").await?, secret, "a wrong code does not change the secret");
     desk.fill("#code", &code(&secret, 0)?).await?;
     desk.fill("#current", "not my password").await?;
     desk.click_text("Turn on").await?;
@@ -248,7 +248,7 @@ async fn a_second_factor_is_set_up_and_asked_for() -> Story {
     elsewhere.click("form.card button").await?;
     elsewhere.see("This account uses two-factor authentication").await?;
     elsewhere.fill("#password", PASSWORD).await?;
-    // Each code opens once, and the last one has confirmed the device.
+    // A code works once, and the current one was used to confirm the device.
     elsewhere.fill("#code", &code(&secret, 1)?).await?;
     elsewhere.click("form.card button").await?;
     elsewhere.wait_for("nav.side").await?;
@@ -266,7 +266,7 @@ async fn a_second_factor_is_set_up_and_asked_for() -> Story {
     desk.click_text("Set up another device").await?;
     desk.wait_for("#current_code").await?;
     desk.axe().await?;
-    // Whoever has lost the device asks an admin.
+    // An admin removes the second factor of an operator who lost the device.
     site.admin(Method::DELETE, "/v1/admin/operators/lin/totp", None).await?;
     desk.goto("/console/account").await?;
     desk.see("a stolen password alone is not enough to sign in").await?;
@@ -278,7 +278,7 @@ async fn a_second_factor_is_set_up_and_asked_for() -> Story {
 }
 
 #[tokio::test]
-async fn the_books_add_up_on_the_page() -> Story {
+async fn the_reconciliation_page_adds_up() -> Story {
     let site = start().await?;
     let sale = make_sale(&site, 10).await?;
     let buyers = site.buyers(2).await?;
@@ -315,7 +315,7 @@ async fn the_books_add_up_on_the_page() -> Story {
     Ok(())
 }
 
-/// Somebody who receives events: refuses them for an hour, until told otherwise.
+/// A webhook receiver: answers 503 with `Retry-After: 3600` until `takes` is set. Returns its URL.
 async fn receiver(takes: Arc<AtomicBool>) -> anyhow::Result<String> {
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     let url = format!("http://{}/hooks", listener.local_addr()?);
@@ -328,7 +328,7 @@ async fn receiver(takes: Arc<AtomicBool>) -> anyhow::Result<String> {
                  Connection: close\r\n\r\n"
             };
             let mut request = vec![0; 65_536];
-            // Whoever hangs up is told nothing.
+            // A sender that disconnects gets no answer.
             let _ = stream.read(&mut request).await;
             let _ = stream.write_all(answer.as_bytes()).await;
         }
@@ -337,7 +337,7 @@ async fn receiver(takes: Arc<AtomicBool>) -> anyhow::Result<String> {
 }
 
 #[tokio::test]
-async fn a_webhook_is_made_and_its_delivery_retried() -> Story {
+async fn a_webhook_is_created_and_its_delivery_retried() -> Story {
     let site = start().await?;
     let takes = Arc::new(AtomicBool::new(false));
     let url = receiver(takes.clone()).await?;
@@ -379,7 +379,9 @@ async fn a_webhook_is_made_and_its_delivery_retried() -> Story {
         }
         anyhow::Ok(())
     };
-    tokio::time::timeout(Duration::from_secs(10), delivered).await.context("it did not arrive")??;
+    tokio::time::timeout(Duration::from_secs(10), delivered)
+        .await
+        .context("the event was not delivered")??;
     desk.goto(&page).await?;
     desk.click_text("Rotate secret").await?;
     desk.click_text("Create new secret").await?;

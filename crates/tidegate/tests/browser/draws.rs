@@ -1,4 +1,4 @@
-//! Playing a draw and checking that it was fair, in the player's own browser.
+//! Playing a draw, and verifying it in the player's browser.
 
 use anyhow::Context;
 use hyper::Method;
@@ -57,7 +57,7 @@ async fn a_draw_is_played_and_verified() -> Story {
 }
 
 #[tokio::test]
-async fn goods_are_sent_where_the_winner_says() -> Story {
+async fn a_winner_of_goods_enters_an_address() -> Story {
     let site = Site::start().await?;
     let prizes = json!([{"name": "City bicycle", "kind": "goods", "stock": 50}]);
     draw(&site, "deck", prizes).await?;
@@ -90,7 +90,7 @@ async fn goods_are_sent_where_the_winner_says() -> Story {
 }
 
 #[tokio::test]
-async fn a_proof_that_was_tampered_with_does_not_hold() -> Story {
+async fn a_tampered_proof_is_rejected() -> Story {
     let site = Site::start().await?;
     let prizes =
         json!([{"name": "A wish", "kind": "text", "odds": 500_000_000, "stock": 50, "content": "Luck"}]);
@@ -114,7 +114,7 @@ async fn a_proof_that_was_tampered_with_does_not_hold() -> Story {
             }})()"
         ))
         .await?;
-    assert_eq!(wrong[0], Value::Null, "as it was published it holds");
+    assert_eq!(wrong[0], Value::Null, "the published proof verifies");
     let said = wrong[1].as_str().context("a changed play went unnoticed")?;
     assert!(said.starts_with("play 2:"), "{said}");
     Ok(())

@@ -1,4 +1,4 @@
-//! What a buyer sees when the server is in trouble: that it goes on, and that nothing was lost.
+//! Server crashes, restarts and network outages as a buyer sees them: the page recovers, and nothing is lost.
 
 use hyper::Method;
 use serde_json::json;
@@ -9,7 +9,7 @@ use crate::people::{in_seconds, is_sound, sale, signed_in, terms, with};
 use crate::site::Site;
 
 #[tokio::test]
-async fn an_order_sent_into_a_dead_server_is_placed_once_it_is_back() -> Story {
+async fn an_order_sent_during_an_outage_is_placed_once() -> Story {
     let mut site = Site::start().await?;
     let id = sale(&site, "Storm lantern", terms(3)).await?;
     let browser = Browser::open(&site, Device::Desktop, "en").await?;
@@ -23,14 +23,13 @@ async fn an_order_sent_into_a_dead_server_is_placed_once_it_is_back() -> Story {
     site.restart().await?;
     browser.see("You got it").await?;
     let after = site.admin(Method::GET, &format!("/v1/admin/sales/{id}"), None).await?;
-    assert_eq!(after["counters"]["awaiting_payment"], 1, "once, however often it was sent");
+    assert_eq!(after["counters"]["awaiting_payment"], 1, "the repeated request created one order");
     Ok(())
 }
 
 #[tokio::test]
-async fn a_buyer_in_line_keeps_their_place_over_a_restart() -> Story {
+async fn a_buyer_keeps_their_place_over_a_restart() -> Story {
     let mut site = Site::start().await?;
-    // One gets in; the other waits for more stock.
     let room = json!({"protect": {"admit_per_s": 1, "pass_factor": 1}, "starts_at": in_seconds(6)});
     let id = sale(&site, "Slow clock", with(terms(5), room)).await?;
     let browser = Browser::open(&site, Device::Phone, "en").await?;
@@ -50,7 +49,7 @@ async fn a_buyer_in_line_keeps_their_place_over_a_restart() -> Story {
 }
 
 #[tokio::test]
-async fn a_network_that_goes_and_comes_costs_nobody_their_place() -> Story {
+async fn a_buyer_keeps_their_place_through_a_network_outage() -> Story {
     let site = Site::start().await?;
     let room = json!({"protect": {"admit_per_s": 1}, "starts_at": in_seconds(5)});
     let id = sale(&site, "Patient tortoise", with(terms(5), room)).await?;
@@ -68,7 +67,7 @@ async fn a_network_that_goes_and_comes_costs_nobody_their_place() -> Story {
 }
 
 #[tokio::test]
-async fn an_order_page_hears_of_its_payment_after_a_restart() -> Story {
+async fn an_order_page_shows_changes_made_after_a_restart() -> Story {
     let mut site = Site::start().await?;
     let id = sale(&site, "Copper pan", terms(3)).await?;
     let browser = Browser::open(&site, Device::Desktop, "en").await?;

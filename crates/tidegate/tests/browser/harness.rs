@@ -1,4 +1,4 @@
-//! What the other stories stand on: that the browser does what it is told, and says so when a page does not.
+//! Tests of the harness itself: browser steps work, and failures are reported.
 
 use std::time::{Duration, Instant};
 
@@ -13,7 +13,7 @@ use crate::Story;
 use crate::browser::{Browser, Device};
 use crate::site::{KEY, Site};
 
-/// A page to try things on, in the place of the one that is shown.
+/// Replaces the current page by a form for these tests.
 const FORM: &str = "
     document.body.innerHTML = `<main><h1>A form</h1>
         <label>Name <input id=name value=old></label>
@@ -27,13 +27,13 @@ const FORM: &str = "
     at('send').onclick = () => { at('said').textContent = values() };
     at('other').onclick = () => at('said').remove();";
 
-/// What failed, in words.
+/// The error's text.
 fn told(result: anyhow::Result<()>) -> String {
     format!("{:#}", result.expect_err("this must fail"))
 }
 
 #[tokio::test]
-async fn a_person_fills_in_presses_and_reads() -> Story {
+async fn forms_can_be_filled_in_clicked_and_read() -> Story {
     let site = Site::start().await?;
     let browser = Browser::open(&site, Device::Desktop, "en").await?;
     browser.goto("/").await?;
@@ -41,7 +41,7 @@ async fn a_person_fills_in_presses_and_reads() -> Story {
     browser.fill("#name", "Mei").await?;
     browser.fill("#day", "2026-05-01").await?;
     browser.fill("#size", "Large").await?;
-    // Enabled a moment later; the hidden one is not meant.
+    // Skips the hidden button, and waits until `#send` is enabled.
     browser.click("button:not(#other)").await?;
     browser.see("Mei 2026-05-01 l").await?;
     assert_eq!(browser.text("#said").await?, "Mei 2026-05-01 l");
@@ -56,7 +56,7 @@ async fn a_person_fills_in_presses_and_reads() -> Story {
 }
 
 #[tokio::test]
-async fn a_failure_names_the_step_the_page_and_what_it_says() -> Story {
+async fn a_failure_names_the_step_the_page_and_its_text() -> Story {
     let site = Site::start().await?;
     let browser = Browser::open(&site, Device::Desktop, "en").await?.patient_for(Duration::from_millis(300));
     browser.goto("/").await?;
@@ -83,7 +83,7 @@ async fn a_failure_names_the_step_the_page_and_what_it_says() -> Story {
 }
 
 #[tokio::test]
-async fn what_is_too_wide_or_breaks_a_rule_is_named() -> Story {
+async fn overflow_and_accessibility_violations_name_the_element() -> Story {
     let site = Site::start().await?;
     let browser = Browser::open(&site, Device::Phone, "en").await?;
     browser.goto("/").await?;
@@ -105,14 +105,14 @@ async fn what_is_too_wide_or_breaks_a_rule_is_named() -> Story {
 }
 
 #[tokio::test]
-async fn a_picture_shows_the_whole_page_and_leaves_it_as_it_was() -> Story {
+async fn a_screenshot_shows_the_whole_page_and_restores_the_viewport() -> Story {
     let site = Site::start().await?;
     let browser = Browser::open(&site, Device::Phone, "en").await?;
     browser.goto("/").await?;
     browser.eval("document.body.style.minHeight = '1600px'").await?;
     let page = browser.eval("return document.documentElement.scrollHeight").await?;
     let picture = browser.picture().await?;
-    // A PNG's size stands behind its name; two dots to the pixel.
+    // Width and height are at bytes 16 and 20 of a PNG; the phone has a scale factor of 2.
     let size = |at: usize| u32::from_be_bytes(picture[at..at + 4].try_into().unwrap());
     assert!(picture.starts_with(b"\x89PNG") && page.as_u64() > Some(1500));
     assert_eq!(json!([size(16) / 2, size(20) / 2]), json!([360, page]));
@@ -121,7 +121,7 @@ async fn a_picture_shows_the_whole_page_and_leaves_it_as_it_was() -> Story {
 }
 
 #[tokio::test]
-async fn failing_scripts_missing_files_and_what_the_policy_forbids_are_errors() -> Story {
+async fn failed_scripts_missing_files_and_policy_violations_are_errors() -> Story {
     let site = Site::start().await?;
     let browser = Browser::open(&site, Device::Desktop, "en").await?;
     browser.goto("/").await?;
@@ -135,7 +135,7 @@ async fn failing_scripts_missing_files_and_what_the_policy_forbids_are_errors() 
     ];
     for (script, expected) in troubles {
         browser.eval(script).await?;
-        // The browser tells its log in its own time.
+        // The browser writes its log asynchronously.
         let errors = eventually("the browser logs an error", async || match browser.errors().await {
             Ok(errors) if errors.is_empty() => Err("none".to_owned()),
             Ok(errors) => Ok(errors),
@@ -146,12 +146,12 @@ async fn failing_scripts_missing_files_and_what_the_policy_forbids_are_errors() 
     }
     browser.eval("return fetch('/v1/me').then((answer) => answer.status)").await?;
     browser.eval("return new Promise((done) => setTimeout(done, 200))").await?;
-    assert_eq!(browser.errors().await?, Vec::<String>::new(), "a refusal is no error");
+    assert_eq!(browser.errors().await?, Vec::<String>::new(), "a refusal by the API is not an error");
     Ok(())
 }
 
 #[tokio::test]
-async fn darkness_stillness_and_the_network_are_as_told() -> Story {
+async fn color_scheme_reduced_motion_and_offline_mode_are_emulated() -> Story {
     let site = Site::start().await?;
     let browser = Browser::open(&site, Device::Desktop, "en").await?;
     let prefers = "return ['(prefers-color-scheme: dark)', '(prefers-reduced-motion: reduce)']\
@@ -170,7 +170,7 @@ async fn darkness_stillness_and_the_network_are_as_told() -> Story {
     Ok(())
 }
 
-/// The first words that somebody says to this listener, who gets no answer.
+/// The start of the first request to this listener, in lower case; it is not answered.
 async fn heard(listener: TcpListener) -> String {
     let (mut stream, _) = listener.accept().await.unwrap();
     let mut words = vec![0; 4096];
@@ -179,7 +179,7 @@ async fn heard(listener: TcpListener) -> String {
 }
 
 #[tokio::test]
-async fn pages_are_asked_for_in_the_language_of_the_browser() -> Story {
+async fn requests_carry_the_language_of_the_browser() -> Story {
     let site = Site::start().await?;
     let browser = Browser::open(&site, Device::Desktop, "zh-CN").await?;
     browser.goto("/").await?;
@@ -187,13 +187,13 @@ async fn pages_are_asked_for_in_the_language_of_the_browser() -> Story {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let elsewhere = listener.local_addr().unwrap();
     let go = format!("setTimeout(() => {{ location = 'http://{elsewhere}/' }})");
-    // The driver waits for a page that has begun to load, which nobody gives it here.
+    // `eval` may fail: the driver waits for the new page, which never loads.
     let (_, asked) = tokio::join!(browser.eval(&go), heard(listener));
     assert!(asked.contains("accept-language: zh-cn"), "{asked}");
     Ok(())
 }
 
-/// Registers through the page, as its scripts do; gives the status and what the page can see of its cookies.
+/// Registers with `fetch`, as the page's scripts do; returns the status and the cookies that scripts can read.
 const REGISTER: &str = "
     const post = (path, body) => fetch(path, {method: 'POST', body: JSON.stringify(body),
         headers: {'content-type': 'application/json', 'tidegate-session': 'cookie'}});
@@ -205,7 +205,7 @@ const REGISTER: &str = "
     })()";
 
 #[tokio::test]
-async fn a_session_stays_in_its_browser_through_a_restart_and_a_crash() -> Story {
+async fn a_session_survives_a_restart_and_a_crash() -> Story {
     let mut site = Site::demo().await?;
     let browser = Browser::open(&site, Device::Desktop, "en").await?;
     let me = "return fetch('/v1/me').then((answer) => answer.json()).then((me) => me.name ?? me.code)";
@@ -227,14 +227,14 @@ async fn a_session_stays_in_its_browser_through_a_restart_and_a_crash() -> Story
 }
 
 #[tokio::test]
-async fn a_site_is_asked_as_an_operator_and_as_a_buyer() -> Story {
+async fn requests_can_be_sent_as_an_operator_and_as_a_buyer() -> Story {
     let site = Site::start().await?;
     let tokens = site.buyers(2).await?;
     let answer = site.as_buyer(&tokens[1], Method::GET, "/v1/me", None).await?;
     assert_eq!((tokens.len(), answer.status), (2, 200));
     let item = json!({"name": "Lamp", "price": {"amount": 100, "currency": "CNY"}});
     let item: Value = site.admin(Method::POST, "/v1/admin/items", Some(&item)).await?;
-    item["id"].as_str().context("an item without an id")?;
+    item["id"].as_str().context("the item has no id")?;
     let failure = site.admin(Method::GET, "/v1/admin/nothing", None).await.unwrap_err();
     assert!(failure.to_string().starts_with("GET /v1/admin/nothing was answered 404"), "{failure}");
     assert_eq!(site.as_buyer(KEY, Method::GET, "/v1/admin/items", None).await?.status, 200);

@@ -6,7 +6,7 @@ use crate::people::is_sound;
 use crate::site::Site;
 
 #[tokio::test]
-async fn home_shows_what_is_on_what_comes_and_what_is_over() -> Story {
+async fn the_home_page_lists_live_upcoming_and_ended_campaigns() -> Story {
     let site = Site::demo().await?;
     for (device, name) in [(Device::Phone, "home-phone"), (Device::Desktop, "home")] {
         let browser = Browser::open(&site, device, "en").await?;

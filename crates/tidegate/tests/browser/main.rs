@@ -1,9 +1,8 @@
-//! Stories told in a real Chromium, against the real program.
+//! End-to-end tests with a real Chromium against the real program.
 //!
-//! What always holds: every wait is bounded; a story that fails says at which line, on which page and what the page
-//! said.
+//! Invariants: every wait is bounded; a failure names its line, the page and the text of the page.
 
-#![expect(clippy::unwrap_used, reason = "a test says what it expects by failing")]
+#![expect(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
 
 mod browser;
 mod console_campaigns;
@@ -21,10 +20,10 @@ mod states;
 use std::fmt;
 use std::panic::Location;
 
-/// How a story ends: `?` after every step.
+/// The result of a test; every step ends with `?`.
 pub(crate) type Story = Result<(), Failed>;
 
-/// The step that failed, with its line: a story is read from top to bottom, and so is its failure.
+/// The failed step, with its source location.
 pub(crate) struct Failed(String);
 
 impl From<anyhow::Error> for Failed {

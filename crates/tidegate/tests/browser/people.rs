@@ -1,4 +1,4 @@
-//! Campaigns and people for stories: made through the API, where the story is not about making them.
+//! Fixtures: campaigns, orders and signed-in buyers, created through the API; checks for every page.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -9,13 +9,13 @@ use serde_json::{Value, json};
 use crate::browser::Browser;
 use crate::site::Site;
 
-/// Seconds from now, as the API writes times.
+/// The time `seconds` from now, in the format of the API.
 pub(crate) fn in_seconds(seconds: i64) -> String {
     let now = tidegate_app::clock::Clock::System.now();
     tidegate_core::Moment::from_millis(now.millis() + seconds * 1000).to_string()
 }
 
-/// A sale's terms, to be changed by `with`.
+/// The default terms of a sale.
 pub(crate) fn terms(stock: u32) -> Value {
     json!({
         "price": {"amount": 19_900, "currency": "CNY"}, "stock": stock,
@@ -23,7 +23,7 @@ pub(crate) fn terms(stock: u32) -> Value {
     })
 }
 
-/// The same terms with some of them changed.
+/// The terms with these fields replaced or added.
 pub(crate) fn with(mut terms: Value, changes: Value) -> Value {
     if let (Some(terms), Value::Object(changes)) = (terms.as_object_mut(), changes) {
         terms.extend(changes);
@@ -31,7 +31,7 @@ pub(crate) fn with(mut terms: Value, changes: Value) -> Value {
     terms
 }
 
-/// A published sale's id.
+/// Creates and publishes a sale; returns its id.
 pub(crate) async fn sale(site: &Site, name: &str, terms: Value) -> anyhow::Result<String> {
     let item = json!({
         "name": name, "description": "Heavy, warm, and only a few of them.",
@@ -49,7 +49,7 @@ pub(crate) async fn publish(site: &Site, kind: &str, draft: &Value) -> anyhow::R
     Ok(id)
 }
 
-/// Orders one unit, as the buyer with this token; the order's id.
+/// Orders one unit as the buyer with this token; returns the order's id.
 pub(crate) async fn order(site: &Site, token: &str, sale: &str) -> anyhow::Result<String> {
     let path = format!("/v1/sales/{sale}/orders");
     let answer = site.as_buyer(token, Method::POST, &path, Some(&json!({"quantity": 1}))).await?;
@@ -64,7 +64,7 @@ pub(crate) async fn pay(site: &Site, token: &str, order: &str) -> anyhow::Result
     Ok(())
 }
 
-/// Somebody signed in in this browser, with an account of their own.
+/// Registers a new buyer, who is then signed in in this browser.
 pub(crate) async fn signed_in(browser: &Browser) -> anyhow::Result<()> {
     static NUMBER: AtomicU32 = AtomicU32::new(0);
     let phone = format!("+86139{:08}", NUMBER.fetch_add(1, Ordering::Relaxed));
@@ -82,11 +82,11 @@ pub(crate) async fn signed_in(browser: &Browser) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What holds for every page at every size: nothing sticks out, nobody is shut out, nothing went wrong in it.
+/// Checks that the page does not scroll sideways, is accessible, and has logged no errors.
 pub(crate) async fn is_sound(browser: &Browser) -> anyhow::Result<()> {
     browser.no_sideways_scroll().await?;
     browser.axe().await?;
     let errors = browser.errors().await?;
-    ensure!(errors.is_empty(), "the page has troubles: {errors:#?}");
+    ensure!(errors.is_empty(), "the page logged errors: {errors:#?}");
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! A rush, watched by the operator as it happens: the console's figures move by themselves and add up.
+//! A burst of orders, as an operator sees it: the console's figures update live and add up.
 
 use std::time::Duration;
 
@@ -13,11 +13,11 @@ use crate::site::{KEY, Site};
 const STOCK: usize = 120;
 const BUYERS: usize = 150;
 
-/// Buyers look in, order, and most of them pay; those who come late are told that it is sold out.
+/// Buyers open the page and order; most of them pay. Late ones are refused as sold out.
 async fn rush(site: &Site, id: &str, tokens: &[String]) -> anyhow::Result<()> {
     for (number, token) in tokens.iter().enumerate() {
         site.as_buyer(token, Method::GET, &format!("/sales/{id}"), None).await?;
-        // Some are too quick with the mouse.
+        // Every seventh buyer submits the order twice.
         for _ in 0..=usize::from(number % 7 == 0) {
             let path = format!("/v1/sales/{id}/orders");
             let answer = site.as_buyer(token, Method::POST, &path, Some(&json!({"quantity": 1}))).await?;
@@ -32,7 +32,7 @@ async fn rush(site: &Site, id: &str, tokens: &[String]) -> anyhow::Result<()> {
 }
 
 #[tokio::test]
-async fn a_rush_is_watched_as_it_happens() -> Story {
+async fn the_console_follows_a_burst_of_orders_live() -> Story {
     let site = Site::start().await?;
     let stock = u32::try_from(STOCK).unwrap();
     let id = sale(&site, "Harbour lamp", with(terms(stock), json!({"pay_within_s": 240}))).await?;
@@ -44,7 +44,7 @@ async fn a_rush_is_watched_as_it_happens() -> Story {
     browser.goto(&format!("/console/sales/{id}")).await?;
     browser.see("Every unit accounted for").await?;
     rush(&site, &id, &tokens).await?;
-    // 90 of 120 paid ¥199.00, without a reload.
+    // 90 of 120 orders were paid at ¥199.00; the page was not reloaded.
     browser.see("¥17,910.00").await?;
     browser.see("Every unit accounted for").await?;
     is_sound(&browser).await?;

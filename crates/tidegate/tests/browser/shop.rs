@@ -1,4 +1,4 @@
-//! Buying, as a person does it: with a new account, in a race, and when it sells out before one's eyes.
+//! Buying: with a new account, in a race for the last unit, while a sale sells out, without scripts, in Chinese.
 
 use std::time::Duration;
 
@@ -51,7 +51,7 @@ async fn a_new_buyer_registers_solves_the_challenge_buys_and_pays() -> Story {
 }
 
 #[tokio::test]
-async fn two_browsers_race_for_the_last_unit_and_each_sees_the_truth() -> Story {
+async fn two_browsers_race_for_the_last_unit_and_each_sees_its_outcome() -> Story {
     let site = Site::start().await?;
     let id = sale(&site, "The last lamp", terms(1)).await?;
     let one = Browser::open(&site, Device::Desktop, "en").await?;
@@ -76,7 +76,7 @@ async fn two_browsers_race_for_the_last_unit_and_each_sees_the_truth() -> Story 
     assert_eq!(
         outcomes,
         [(false, true), (true, false)],
-        "one has it, the other is told that it may come back"
+        "one buyer has the unit, the other sees that it may return"
     );
     let after = site.admin(Method::GET, &format!("/v1/admin/sales/{id}"), None).await?;
     assert_eq!(after["counters"]["awaiting_payment"], 1);
@@ -84,7 +84,7 @@ async fn two_browsers_race_for_the_last_unit_and_each_sees_the_truth() -> Story 
 }
 
 #[tokio::test]
-async fn a_sale_sells_out_while_the_page_is_open_and_what_comes_back_is_shown() -> Story {
+async fn an_open_page_shows_sold_out_and_returned_units() -> Story {
     let site = Site::start().await?;
     let id = sale(&site, "Paper lantern", terms(2)).await?;
     let browser = Browser::open(&site, Device::Desktop, "en").await?.patient_for(Duration::from_secs(20));
@@ -138,7 +138,7 @@ async fn without_scripts_a_buyer_signs_in_buys_and_pays() -> Story {
 }
 
 #[tokio::test]
-async fn the_shop_speaks_chinese() -> Story {
+async fn the_shop_is_available_in_chinese() -> Story {
     let site = Site::start().await?;
     let id = sale(&site, "Cast-iron kettle", terms(5)).await?;
     let browser = Browser::open(&site, Device::Phone, "zh-CN").await?;

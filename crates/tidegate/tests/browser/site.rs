@@ -1,5 +1,4 @@
-//! The real program as a process of its own, for browsers to look at: it may be stopped, killed and started again
-//! where it was.
+//! The real program as a separate process. It can be stopped, killed, and restarted on the same port and data.
 
 use std::path::PathBuf;
 
@@ -11,12 +10,12 @@ use tidegate_rehearse::client::{Answer, Client};
 use tidegate_rehearse::server::Server;
 use tidegate_testing::eventually;
 
-/// What operators sign in with.
+/// The admin key.
 pub(crate) const KEY: &str = "the key of the operators";
 
 pub(crate) struct Site {
     server: Option<Server>,
-    /// Where browsers go. Chromium keeps a `Secure` cookie from here without TLS, since no network lies between.
+    /// A loopback URL: from there, Chromium accepts `Secure` cookies without TLS.
     url: String,
     demo: bool,
     settings: Vec<(String, String)>,
@@ -24,17 +23,17 @@ pub(crate) struct Site {
 }
 
 impl Site {
-    /// One without campaigns.
+    /// Starts a site without campaigns.
     pub(crate) async fn start() -> anyhow::Result<Self> {
         Self::start_with(false, &[]).await
     }
 
-    /// One with the demo's campaigns.
+    /// Starts a site with the demo's campaigns.
     pub(crate) async fn demo() -> anyhow::Result<Self> {
         Self::start_with(true, &[]).await
     }
 
-    /// One with settings, named as in the environment.
+    /// Starts a site with these environment variables.
     pub(crate) async fn start_with(demo: bool, settings: &[(&str, &str)]) -> anyhow::Result<Self> {
         let mut all = vec![("TIDEGATE_REVEAL_CODES".to_owned(), "true".to_owned())];
         all.extend(settings.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())));
@@ -47,7 +46,7 @@ impl Site {
     async fn run(&mut self) -> anyhow::Result<()> {
         let mut settings: Vec<(&str, &str)> =
             self.settings.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
-        // Browsers come back to the port they know.
+        // A restart keeps the port, so that open pages can reconnect.
         if let Some(address) = self.url.strip_prefix("http://") {
             settings.push(("TIDEGATE_LISTEN", address));
         }
@@ -64,7 +63,7 @@ impl Site {
         &self.url
     }
 
-    /// Asks as an operator; fails unless the answer is a good one.
+    /// Sends a request with the admin key; fails unless the status is 2xx.
     pub(crate) async fn admin(
         &self,
         method: Method,
@@ -81,7 +80,7 @@ impl Site {
         Ok(answer.json())
     }
 
-    /// Asks as the buyer with this token, or as nobody with an empty one.
+    /// Sends a request as the buyer with this token; an empty token is anonymous.
     pub(crate) async fn as_buyer(
         &self,
         token: &str,
@@ -97,32 +96,32 @@ impl Site {
     pub(crate) async fn recorded(&self) {
         eventually("every acknowledged claim is recorded", async || {
             let metrics =
-                self.as_buyer("", Method::GET, "/metrics", None).await.expect("metrics are answered");
+                self.as_buyer("", Method::GET, "/metrics", None).await.expect("metrics are available");
             tidegate_testing::metrics::is_recorded(&String::from_utf8_lossy(&metrics.body))
         })
         .await;
     }
 
-    /// Tokens of new buyers.
+    /// Creates buyers and returns their tokens.
     pub(crate) async fn buyers(&self, count: usize) -> anyhow::Result<Vec<String>> {
         let minted = self.admin(Method::POST, "/v1/admin/tokens", Some(&json!({"count": count}))).await?;
         let tokens = minted["tokens"].as_array().context("no tokens")?.iter();
         Ok(tokens.filter_map(Value::as_str).map(str::to_owned).collect())
     }
 
-    /// An orderly stop.
+    /// Stops the server gracefully.
     pub(crate) async fn stop(&mut self) -> anyhow::Result<()> {
-        let stopped = self.server.take().context("it does not run")?.stop().await?;
+        let stopped = self.server.take().context("the server is not running")?.stop().await?;
         ensure!(stopped, "the server did not stop cleanly");
         Ok(())
     }
 
-    /// Ends it as a crash would.
+    /// Kills the server, as a crash would.
     pub(crate) async fn kill(&mut self) -> anyhow::Result<()> {
-        self.server.take().context("it does not run")?.kill().await
+        self.server.take().context("the server is not running")?.kill().await
     }
 
-    /// Starts it again on its port and its data, after an orderly stop if it runs.
+    /// Restarts the server on the same port and data; stops it gracefully first if it runs.
     pub(crate) async fn restart(&mut self) -> anyhow::Result<()> {
         if self.server.is_some() {
             self.stop().await?;

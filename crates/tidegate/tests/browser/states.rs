@@ -1,5 +1,4 @@
-//! Every state a buyer can find a sale or an order in, looked at: on a phone and on a desk, in the light and in the
-//! dark.
+//! The page of every state of a sale and of an order, in light and dark; page behaviour around the start of a sale.
 
 use anyhow::Context;
 use hyper::Method;
@@ -10,7 +9,7 @@ use crate::browser::{Browser, Device};
 use crate::people::{in_seconds, is_sound, sale, signed_in, terms, with};
 use crate::site::Site;
 
-/// Looks at a page: it must be sound in both lights; a picture is taken of it.
+/// Checks a page in light and dark, and takes a screenshot.
 async fn look(browser: &Browser, path: &str, words: &str, name: &str) -> anyhow::Result<()> {
     browser.goto(path).await?;
     browser.see(words).await?;
@@ -84,7 +83,7 @@ async fn an_order_shows_each_of_its_states() -> Story {
     look(&browser, &cancelled, "You got it", "order-to-pay-desktop").await?;
     browser.click_text("Cancel order").await?;
     browser.click_text("Yes, cancel order").await?;
-    // Before the next page is asked for: that would take the form's request back.
+    // Wait for the result first: opening the next page would cancel the form's request.
     browser.see("The units went back on sale.").await?;
     look(&browser, &cancelled, "The units went back on sale.", "order-cancelled").await?;
     browser.goto(&format!("/sales/{calm}")).await?;
@@ -102,11 +101,11 @@ async fn an_order_shows_each_of_its_states() -> Story {
 }
 
 #[tokio::test]
-async fn a_sale_opens_by_itself_at_its_second() -> Story {
+async fn an_open_page_switches_to_on_sale_at_the_start() -> Story {
     let site = Site::start().await?;
     let browser = Browser::open(&site, Device::Desktop, "en").await?;
     signed_in(&browser).await?;
-    // Made last: a browser may take seconds to start.
+    // Created last, because the browser may take seconds to start.
     let soon = json!({"starts_at": in_seconds(4), "protect": {"challenge": "pow", "pow_difficulty": 2}});
     let id = sale(&site, "Silver ladle", with(terms(3), soon)).await?;
     browser.goto(&format!("/sales/{id}")).await?;
@@ -118,7 +117,7 @@ async fn a_sale_opens_by_itself_at_its_second() -> Story {
 }
 
 #[tokio::test]
-async fn a_wrong_picture_and_too_great_a_wish_are_said() -> Story {
+async fn a_wrong_captcha_answer_and_an_excessive_quantity_are_explained() -> Story {
     let site = Site::start().await?;
     let image = json!({"protect": {"challenge": "image"}});
     let pictured = sale(&site, "Walnut frame", with(terms(10), image)).await?;
@@ -146,7 +145,7 @@ async fn a_wrong_picture_and_too_great_a_wish_are_said() -> Story {
 }
 
 #[tokio::test]
-async fn a_wrong_clock_keeps_nobody_from_buying() -> Story {
+async fn a_wrong_client_clock_does_not_prevent_buying() -> Story {
     let site = Site::start().await?;
     let protect = json!({"protect": {"challenge": "pow", "pow_difficulty": 2}});
     let id = sale(&site, "Fast clock", with(terms(5), protect)).await?;
@@ -162,7 +161,7 @@ async fn a_wrong_clock_keeps_nobody_from_buying() -> Story {
 }
 
 #[tokio::test]
-async fn whoever_was_signed_out_meanwhile_is_asked_to_sign_in() -> Story {
+async fn a_signed_out_buyer_is_redirected_to_sign_in() -> Story {
     let site = Site::start().await?;
     let protect = json!({"protect": {"challenge": "pow", "pow_difficulty": 2}});
     let id = sale(&site, "Quiet bell", with(terms(5), protect)).await?;

@@ -1,4 +1,4 @@
-//! Unpaid orders end once and on time, whichever nodes are there to see to it.
+//! Unpaid orders expire once and on time, even if nodes die.
 
 use std::time::Duration;
 
@@ -12,11 +12,11 @@ use tidegate_testing::servers::Redis;
 use crate::world::World;
 
 const UNITS: usize = 60;
-/// The least a sale may give.
+/// Long enough to place all orders and kill two nodes before the first deadline.
 const PAY_WITHIN: Duration = Duration::from_secs(30);
 
 #[tokio::test(flavor = "multi_thread")]
-async fn unpaid_orders_end_once_and_on_time_even_if_nodes_die() {
+async fn unpaid_orders_expire_once_and_on_time_even_if_nodes_die() {
     let redis = Redis::start(&[]);
     let mut world = World::start(&redis.url()).await;
     let sale = world.open_sale(UNITS, PAY_WITHIN).await;
@@ -26,7 +26,7 @@ async fn unpaid_orders_end_once_and_on_time_even_if_nodes_die() {
         assert_eq!(order.status, 201, "{:?}", order.body);
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
-    // Two of three die before the first deadline; whichever would have done it, it is done.
+    // Two of three nodes die before the first deadline; the remaining one expires all orders.
     for node in [0, 2] {
         world.nodes[node].take().unwrap().kill().await.unwrap();
     }
@@ -47,7 +47,7 @@ async fn unpaid_orders_end_once_and_on_time_even_if_nodes_die() {
             .iter()
             .filter(|event| event["kind"] == "order.expired" && event["subject"] == order["id"])
             .collect();
-        assert_eq!(theirs.len(), 1, "each ends once: {order}");
+        assert_eq!(theirs.len(), 1, "each order expires once: {order}");
         let due: Moment = order["pay_by"].as_str().unwrap().parse().unwrap();
         let at: Moment = theirs[0]["at"].as_str().unwrap().parse().unwrap();
         let late = due.until(at);

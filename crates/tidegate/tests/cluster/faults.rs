@@ -1,5 +1,5 @@
-//! A sale in full swing, and in the middle of it something breaks. Each ends in: oversold 0, undersold 0, lost 0,
-//! limits held.
+//! Faults in the middle of a sale or draw. Each rehearsal must end with oversold 0, undersold 0, lost 0 and no limit
+//! exceeded.
 
 use std::time::{Duration, Instant};
 
@@ -9,9 +9,9 @@ use tidegate_testing::servers::redis::{cluster, urls};
 
 use crate::world::{World, passes};
 
-/// More people than units, coming over some seconds.
+/// More buyers than units, arriving over several seconds.
 const SALE: &[&str] = &["--stock", "4000", "--buyers", "5000", "--rate", "600", "--connections", "128"];
-/// However bad it was, it is over soon after it is mended.
+/// Maximum duration of the rest of the rehearsal after the fault has ended.
 const SETTLED_WITHIN: Duration = Duration::from_secs(60);
 
 async fn still() {
@@ -49,7 +49,7 @@ async fn redis_is_flushed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn redis_dies_and_comes_back_empty() {
+async fn redis_dies_and_restarts_empty() {
     let mut redis = Redis::start(&[]);
     let world = World::start(&redis.url()).await;
     let crowd = world.rehearse(SALE);
@@ -60,7 +60,7 @@ async fn redis_dies_and_comes_back_empty() {
     passes(crowd).await;
 }
 
-/// A replica that was cut off for a while takes over when its master dies: what was written meanwhile is lost.
+/// A replica that was frozen is promoted when its master dies: writes of the meantime are lost.
 #[tokio::test(flavor = "multi_thread")]
 async fn redis_fails_over_and_loses_writes() {
     let mut nodes = cluster();
@@ -83,7 +83,7 @@ async fn redis_fails_over_and_loses_writes() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn postgres_is_away_for_half_a_minute() {
+async fn postgres_is_down_for_half_a_minute() {
     let redis = Redis::start(&[]);
     let world = World::start(&redis.url()).await;
     let crowd = world.rehearse(SALE);
@@ -108,9 +108,9 @@ async fn a_node_is_killed() {
     assert!(mended.elapsed() < SETTLED_WITHIN, "{:?}", mended.elapsed());
 }
 
-/// What a frozen node had in hand is recorded by others; when it goes on, it does no harm.
+/// Other nodes record the claims of a frozen node; when it resumes, it does no harm.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_node_is_frozen_and_goes_on_after_others_took_its_work() {
+async fn a_frozen_node_resumes_after_others_took_over() {
     let redis = Redis::start(&[]);
     let world = World::start(&redis.url()).await;
     let crowd = world.rehearse(SALE);
@@ -121,9 +121,9 @@ async fn a_node_is_frozen_and_goes_on_after_others_took_its_work() {
     passes(crowd).await;
 }
 
-/// A draw's history can be dealt again although its recorder changed twice.
+/// Two nodes are frozen in turn, so that the recorder of the draw changes; the history still verifies.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_draws_recorder_is_frozen_and_another_goes_on_in_order() {
+async fn a_frozen_recorder_of_a_draw_is_replaced_in_order() {
     let redis = Redis::start(&[]);
     let world = World::start(&redis.url()).await;
     let crowd = world.rehearse(&["--draw", "--stock", "6000", "--buyers", "3000", "--rate", "1000"]);

@@ -1,7 +1,6 @@
-//! Nodes of the real program on a real Redis and PostgreSQL: what a cluster must show, and what its bad days may not
-//! do.
+//! Clusters of the real program on real Redis and PostgreSQL servers: exact sales, expiry, faults, unavailable servers.
 
-#![expect(clippy::unwrap_used, reason = "a test says what it expects by failing")]
+#![expect(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
 
 mod expiry;
 mod faults;

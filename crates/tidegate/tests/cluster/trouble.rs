@@ -1,5 +1,5 @@
-//! Bad days: servers that are away, full, slow, read-only or of the wrong kind. Answers come in time with a reason, it
-//! heals by itself, and nothing that was 201 is lost.
+//! Redis and PostgreSQL down, full, slow or read-only. Requests are answered in time and with a reason, nodes recover
+//! by themselves, and no order answered with 201 is lost.
 
 use std::process::Stdio;
 use std::time::{Duration, Instant};
@@ -12,7 +12,7 @@ use tokio::process::Command;
 
 use crate::world::{KEY, World, program};
 
-/// Longer than any answer may take.
+/// Maximum duration of a request.
 const IN_TIME: Duration = Duration::from_secs(12);
 
 struct Shop {
@@ -30,22 +30,22 @@ impl Shop {
         Self { world, sale, tokens, bought: 0 }
     }
 
-    /// One order of a new buyer: status and code.
+    /// Places an order as a new buyer; returns status and problem code.
     async fn order(&mut self) -> (u16, String) {
         let token = self.tokens.pop().unwrap();
         let mut buyer = Client::new(&self.world.urls[self.tokens.len() % 3], Some(&token)).unwrap();
         let begun = Instant::now();
         let path = format!("/v1/sales/{}/orders", self.sale);
         let answer = buyer.post(&path, &json!({"quantity": 1})).await.unwrap();
-        assert!(begun.elapsed() < IN_TIME, "an answer took {:?}", begun.elapsed());
+        assert!(begun.elapsed() < IN_TIME, "a request took {:?}", begun.elapsed());
         self.bought += usize::from(answer.status == 201);
         (answer.status, answer.code())
     }
 
-    /// Waits until orders are taken again, by all nodes.
+    /// Waits until all nodes accept orders.
     async fn heals(&mut self) {
         let mut in_a_row = 0;
-        eventually_within(Duration::from_secs(60), "six orders in a row are taken", async || {
+        eventually_within(Duration::from_secs(60), "six orders in a row are accepted", async || {
             let answer = self.order().await;
             in_a_row = if answer.0 == 201 { in_a_row + 1 } else { 0 };
             if in_a_row == 6 { Ok(()) } else { Err(answer) }
@@ -53,7 +53,7 @@ impl Shop {
         .await;
     }
 
-    /// Refused while it lasts, each with its reason.
+    /// Checks that orders are not accepted during a fault, each with a suitable code.
     async fn refuses(&mut self, times: usize) {
         for _ in 0..times {
             let (status, code) = self.order().await;
@@ -62,7 +62,7 @@ impl Shop {
         }
     }
 
-    /// Everything that was said to be bought is there, and the books are in order.
+    /// Checks that the audit finds nothing and that no acknowledged order is lost.
     async fn is_sound(&self) {
         let mut operator = self.world.operator();
         eventually("the audit finds nothing", async || {
@@ -72,7 +72,7 @@ impl Shop {
         })
         .await;
         let held = self.world.sale().await["counters"]["awaiting_payment"].as_u64().unwrap();
-        assert!(held >= self.bought as u64, "{held} of {} are there", self.bought);
+        assert!(held >= self.bought as u64, "{held} of {} orders are left", self.bought);
     }
 
     fn sql(&self, statement: &str) {
@@ -83,28 +83,28 @@ impl Shop {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn redis_in_trouble_is_said_and_survived() {
+async fn redis_failures_are_reported_and_survived() {
     let mut redis = Redis::start(&[]);
     let mut shop = Shop::open(&redis.url()).await;
     shop.heals().await;
-    // Full.
+    // Out of memory.
     redis.cli(&["config", "set", "maxmemory", "1"]);
     shop.refuses(3).await;
     redis.cli(&["config", "set", "maxmemory", "0"]);
     shop.heals().await;
-    // Slow: slower than anybody waits.
+    // Slower than the timeouts.
     redis.cli(&["client", "pause", "6000", "ALL"]);
     shop.refuses(3).await;
     shop.heals().await;
-    // Read-only: somebody made it a replica.
+    // Read-only: turned into a replica.
     redis.cli(&["replicaof", "127.0.0.1", &free_port().to_string()]);
     shop.refuses(3).await;
     redis.cli(&["replicaof", "no", "one"]);
     shop.heals().await;
-    // Its scripts are lost.
+    // Scripts lost.
     redis.cli(&["script", "flush"]);
     shop.heals().await;
-    // Away.
+    // Down.
     redis.kill();
     shop.refuses(3).await;
     redis.restart();
@@ -113,7 +113,7 @@ async fn redis_in_trouble_is_said_and_survived() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn postgres_in_trouble_is_said_and_survived() {
+async fn postgres_failures_are_reported_and_survived() {
     let redis = Redis::start(&[]);
     let mut shop = Shop::open(&redis.url()).await;
     shop.heals().await;
@@ -125,7 +125,7 @@ async fn postgres_in_trouble_is_said_and_survived() {
     shop.sql("ALTER SYSTEM RESET default_transaction_read_only");
     shop.sql("SELECT pg_reload_conf()");
     shop.heals().await;
-    // All connections are cut, again and again.
+    // All connections are terminated, repeatedly.
     for _ in 0..3 {
         shop.sql(
             "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'tidegate'",
@@ -133,7 +133,7 @@ async fn postgres_in_trouble_is_said_and_survived() {
         tokio::time::sleep(Duration::from_millis(300)).await;
     }
     shop.heals().await;
-    // Slow: somebody holds the table that everything is written to.
+    // Slow: a lock on the table that every change writes to.
     let url = shop.world.postgres.url("tidegate");
     let mut holding = Command::new("psql")
         .args(["-d", &url, "-c", "BEGIN; LOCK TABLE outbox; SELECT pg_sleep(6); COMMIT"])
@@ -144,7 +144,7 @@ async fn postgres_in_trouble_is_said_and_survived() {
     shop.refuses(1).await;
     holding.wait().await.unwrap();
     shop.heals().await;
-    // Away, and back.
+    // Down.
     shop.world.postgres.stop();
     shop.refuses(3).await;
     shop.world.postgres.launch();
@@ -152,9 +152,9 @@ async fn postgres_in_trouble_is_said_and_survived() {
     shop.is_sound().await;
 }
 
-/// A node that cannot reach its servers starts, is not ready, says why, and becomes a node when it can.
+/// A node that cannot reach its servers starts, is not ready, and reports the reason.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_node_without_its_servers_says_what_it_lacks() {
+async fn a_node_without_its_servers_reports_what_is_missing() {
     let port = free_port();
     let url = format!("http://127.0.0.1:{port}");
     let postgres = Postgres::start();
@@ -184,9 +184,9 @@ async fn a_node_without_its_servers_says_what_it_lacks() {
     };
     says("missing").await;
     let ask = async |path: &str| Client::new(&url, None).unwrap().get(path).await.unwrap();
-    assert_eq!(ask("/healthz").await.status, 200, "it is alive");
+    assert_eq!(ask("/healthz").await.status, 200, "the process is alive");
     assert_eq!(ask("/v1/sales").await.code(), "not_ready");
-    // The database is made; now it is Redis that is missing.
+    // The database exists now; Redis is still missing.
     postgres.create("missing");
     says("Redis").await;
     node.kill().await.unwrap();

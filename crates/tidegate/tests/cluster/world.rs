@@ -1,4 +1,4 @@
-//! A cluster for one test: its servers, its nodes, and a crowd.
+//! A cluster for one test: PostgreSQL, three nodes, and simulated buyers.
 
 use std::path::PathBuf;
 use std::process::Stdio;
@@ -18,10 +18,10 @@ use tokio::sync::{Mutex, MutexGuard};
 
 pub(crate) const KEY: &str = "the key of the operators";
 
-/// They take turns: two cores are not enough for two crowds.
+/// Serializes the tests: two cores are not enough for two rehearsals.
 static TURN: Mutex<()> = Mutex::const_new(());
 
-/// Nodes end before the servers they need.
+/// Fields are dropped in order: nodes stop before PostgreSQL.
 pub(crate) struct World {
     pub(crate) nodes: Vec<Option<Server>>,
     pub(crate) postgres: Postgres,
@@ -36,7 +36,7 @@ pub(crate) fn program() -> PathBuf {
 }
 
 impl World {
-    /// Three nodes on the Redis at this address and a PostgreSQL of their own.
+    /// Starts three nodes on this Redis and a private PostgreSQL.
     pub(crate) async fn start(redis: &str) -> Self {
         let turn = TURN.lock().await;
         let postgres = Postgres::start();
@@ -70,7 +70,7 @@ impl World {
         Client::new(&self.urls.join(","), Some(KEY)).unwrap()
     }
 
-    /// A live sale.
+    /// Creates a live sale and returns its id.
     pub(crate) async fn open_sale(&self, stock: usize, pay_within: Duration) -> String {
         let mut operator = self.operator();
         let price = json!({"amount": 100, "currency": "CNY"});
@@ -87,7 +87,7 @@ impl World {
         id
     }
 
-    /// Buyers' tokens.
+    /// Creates buyers and returns their tokens.
     pub(crate) async fn tokens(&self, count: usize) -> Vec<String> {
         let mut operator = self.operator();
         let count = json!({"count": count});
@@ -96,7 +96,7 @@ impl World {
         tokens.map(|token| token.as_str().unwrap().to_owned()).collect()
     }
 
-    /// A crowd that goes on asking for as long as a bad day lasts.
+    /// Starts a rehearsal whose buyers keep retrying during a fault.
     pub(crate) fn rehearse(&self, more: &[&str]) -> Child {
         let mut command = Command::new(program());
         command.args([
@@ -122,14 +122,14 @@ impl World {
         kill_process(self.pid(node), signal).unwrap();
     }
 
-    /// The first sale, as its operators see it.
+    /// The first sale of the operators' list.
     pub(crate) async fn sale(&self) -> Value {
         let mut operator = self.operator();
         let sales = operator.get("/v1/admin/sales").await.unwrap().json();
         sales["data"][0].clone()
     }
 
-    /// Waits until some of the sale is sold, so that what happens next happens in the middle of it.
+    /// Waits until this many units are sold, so that the following fault hits the middle of the sale.
     pub(crate) async fn wait_for_sold(&self, units: u64) {
         eventually(&format!("{units} units are sold"), async || {
             let counters = self.sale().await["counters"].clone();
@@ -139,7 +139,7 @@ impl World {
     }
 }
 
-/// What the crowd reports: nothing oversold, undersold or lost, limits held.
+/// Asserts that the rehearsal passes: nothing oversold, undersold or lost, no limit exceeded. Returns its report.
 pub(crate) async fn passes(crowd: Child) -> Value {
     let output = crowd.wait_with_output().await.unwrap();
     let report: Value = serde_json::from_slice(&output.stdout).unwrap_or(json!({"verdict": "none"}));

@@ -1,4 +1,4 @@
-//! Accounts: codes, registration, sessions, a merchant's own users; and those who try to get in without.
+//! Buyer accounts: verification codes, registration, sessions, a merchant's tokens, and attempts to forge them.
 
 use std::time::{Duration, Instant};
 
@@ -33,7 +33,7 @@ async fn register(app: &TestApp, phone: &str) -> Value {
     answer.json()
 }
 
-/// Another code than this one.
+/// A wrong code of the same format.
 fn other(code: &str) -> String {
     format!("{:06}", (code.parse::<u32>().unwrap() + 1) % 1_000_000)
 }
@@ -63,7 +63,7 @@ async fn a_new_buyer_registers_buys_signs_out_and_in_again() {
 }
 
 #[tokio::test]
-async fn a_session_lasts_an_hour_from_its_last_use_and_is_kept_across_sessions() {
+async fn a_session_expires_an_hour_after_its_last_use() {
     let app = app().await;
     let session = register(&app, PHONE).await;
     let mut buyer = Client::new(&app.url, session["token"].as_str()).unwrap();
@@ -76,7 +76,7 @@ async fn a_session_lasts_an_hour_from_its_last_use_and_is_kept_across_sessions()
 }
 
 #[tokio::test]
-async fn a_code_is_used_once_ends_and_has_five_tries() {
+async fn a_code_works_once_expires_and_allows_five_attempts() {
     let app = app().await;
     let body = |code: &str| json!({"phone": PHONE, "code": code, "name": "Mei", "password": "correct horse"});
     let first = code(&app, PHONE).await;
@@ -104,7 +104,7 @@ async fn a_code_is_bound_to_its_number_and_purpose() {
     assert_eq!(
         post(&app, "/v1/auth/register", taken.clone()).await.status,
         201,
-        "the tries elsewhere cost nothing"
+        "attempts with another number or purpose do not count"
     );
     app.clock.advance(Duration::from_secs(61));
     let answer = post(&app, "/v1/auth/codes", json!({"phone": PHONE, "purpose": "register"})).await;
@@ -114,7 +114,7 @@ async fn a_code_is_bound_to_its_number_and_purpose() {
 }
 
 #[tokio::test]
-async fn ten_thousand_codes_for_one_number_are_not_sent() {
+async fn codes_per_phone_number_are_limited() {
     let app = app().await;
     let mut client = Client::new(&app.url, None).unwrap();
     let body = json!({"phone": PHONE});
@@ -126,18 +126,18 @@ async fn ten_thousand_codes_for_one_number_are_not_sent() {
             _ => refused(&answer, 429, "rate_limited"),
         }
     }
-    assert_eq!(sent, 1, "one a minute");
+    assert_eq!(sent, 1, "one code per minute");
     for _ in 0..30 {
         app.clock.advance(Duration::from_secs(60));
         sent += u32::from(client.post("/v1/auth/codes", &body).await.unwrap().status == 202);
     }
-    assert_eq!(sent, 10, "ten a day");
+    assert_eq!(sent, 10, "ten codes per day");
     app.clock.advance(Duration::from_secs(24 * 3600));
     assert_eq!(client.post("/v1/auth/codes", &body).await.unwrap().status, 202);
 }
 
 #[tokio::test]
-async fn one_address_cannot_send_codes_without_end() {
+async fn codes_per_address_are_limited() {
     let app = TestApp::builder().with("TIDEGATE__ACCOUNTS__CODES_PER_ADDRESS_PER_DAY", "3").start().await;
     for number in 0..3 {
         let answer = post(&app, "/v1/auth/codes", json!({"phone": format!("1380013800{number}")})).await;
@@ -148,7 +148,7 @@ async fn one_address_cannot_send_codes_without_end() {
 }
 
 #[tokio::test]
-async fn known_and_unknown_numbers_are_answered_alike_and_in_like_time() {
+async fn known_and_unknown_numbers_get_the_same_answer_in_similar_time() {
     let app = app().await;
     register(&app, PHONE).await;
     app.clock.advance(Duration::from_secs(61));
@@ -173,7 +173,7 @@ async fn known_and_unknown_numbers_are_answered_alike_and_in_like_time() {
 }
 
 #[tokio::test]
-async fn wrong_input_is_named_and_secrets_are_not_repeated() {
+async fn invalid_fields_are_named_and_secrets_are_not_echoed() {
     let app = app().await;
     for (path, body, field) in [
         ("/v1/auth/codes", json!({"phone": "12"}), "phone"),
@@ -238,7 +238,7 @@ async fn a_merchants_user_is_always_the_same_buyer() {
 }
 
 #[tokio::test]
-async fn forged_tokens_get_nobody_in() {
+async fn forged_tokens_are_rejected() {
     let app = TestApp::builder()
         .with("TIDEGATE__JWT__ALGORITHM", "EdDSA")
         .with("TIDEGATE__JWT__KEY", ED25519_PUBLIC)
@@ -306,7 +306,7 @@ async fn rs256_and_a_jwks_document_work_too() {
     }
 }
 
-/// Pairs made for these tests alone.
+/// Key pairs for these tests only.
 const ED25519_X: &str = "0IinmHRTDVZJjT_A4V8BPMWKIekHlyZiUw9v9otl4Co";
 const RSA_PRIVATE: &str = "-----BEGIN PRIVATE KEY-----
 MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSjAgEAAoIBAQCrjNyG8ZQFuou6
@@ -357,7 +357,7 @@ MCowBQYDK2VwAyEA0IinmHRTDVZJjT/A4V8BPMWKIekHlyZiUw9v9otl4Co=
 ";
 
 #[tokio::test]
-async fn a_code_reaches_the_webhook_signed_and_no_log() {
+async fn a_code_is_sent_signed_to_the_webhook() {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}/send", listener.local_addr().unwrap());

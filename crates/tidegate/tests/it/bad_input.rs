@@ -1,4 +1,4 @@
-//! Bad input: each a precise 4xx with its code, nothing changed.
+//! Invalid input: each case is refused with a specific status and code, and changes nothing.
 
 use bytes::Bytes;
 use http_body_util::Full;
@@ -8,7 +8,7 @@ use tidegate_rehearse::client::{Answer, Client};
 
 use crate::support::{ADMIN_KEY, TestApp, order, refused};
 
-/// The field the problem names.
+/// Asserts that the answer is a validation error about this field.
 fn wrong_field(answer: &Answer, field: &str) {
     refused(answer, 422, "validation_failed");
     let errors = answer.json()["errors"].clone();
@@ -54,7 +54,7 @@ async fn orders_with_wrong_bodies_change_nothing() {
 }
 
 #[tokio::test]
-async fn what_is_not_json_is_refused() {
+async fn bodies_that_are_not_json_are_refused() {
     let mut app = TestApp::start().await;
     let mut client = Client::new(&app.url, None).unwrap();
     let path = "/v1/admin/items";
@@ -162,7 +162,7 @@ async fn restocks_and_token_counts_have_bounds() {
 }
 
 #[tokio::test]
-async fn ids_that_are_no_ids_name_nothing() {
+async fn malformed_ids_are_not_found() {
     let mut app = TestApp::start().await;
     let mut buyer = app.buyer().await;
     for id in ["0", "0123456789ABC", "ZZZZZZZZZZZZZ", "%00", "%ff", "..%2f..%2fetc", "1%27%20OR%201=1", "💥"]
@@ -181,7 +181,7 @@ async fn ids_that_are_no_ids_name_nothing() {
 }
 
 #[tokio::test]
-async fn wrong_tokens_open_nothing() {
+async fn invalid_tokens_are_rejected() {
     let mut app = TestApp::start().await;
     let sale = app.sale(1, 1).await;
     let buyer_token =
@@ -209,7 +209,7 @@ async fn wrong_tokens_open_nothing() {
 }
 
 #[tokio::test]
-async fn tokens_end_and_are_minted_only_where_allowed() {
+async fn tokens_expire_and_are_minted_only_where_allowed() {
     let mut app = TestApp::start().await;
     let mut buyer = app.buyer().await;
     assert_eq!(buyer.get("/v1/orders").await.unwrap().status, 200);
@@ -221,7 +221,7 @@ async fn tokens_end_and_are_minted_only_where_allowed() {
 }
 
 #[tokio::test]
-async fn pages_and_keys_are_checked() {
+async fn pagination_and_idempotency_keys_are_validated() {
     let mut app = TestApp::start().await;
     let sale = app.sale(5, 5).await;
     let mut buyer = app.buyer().await;
@@ -244,7 +244,7 @@ async fn pages_and_keys_are_checked() {
 }
 
 #[tokio::test]
-async fn unknown_addresses_and_methods_are_problems_too() {
+async fn unknown_paths_and_methods_are_problems() {
     let mut app = TestApp::start().await;
     refused(&app.operator.get("/v1/nothing").await.unwrap(), 404, "not_found");
     let answer = app.operator.send(Method::DELETE, "/v1/sales", None, None).await.unwrap();

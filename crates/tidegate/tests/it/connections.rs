@@ -1,4 +1,4 @@
-//! Clients that misbehave on the wire: slow, silent, too many, never reading.
+//! Misbehaving connections: slow, idle or too many, with huge headers, or from clients that never read.
 
 use std::time::{Duration, Instant};
 
@@ -11,11 +11,11 @@ async fn connect(app: &TestApp) -> TcpStream {
     TcpStream::connect(app.url.strip_prefix("http://").unwrap()).await.unwrap()
 }
 
-/// Reads until the server closes; gives what it said.
+/// Reads until the server closes the connection; returns the bytes as text.
 async fn until_closed(stream: &mut TcpStream) -> String {
     let mut said = Vec::new();
     let read = tokio::time::timeout(Duration::from_secs(20), stream.read_to_end(&mut said)).await;
-    // A reset is a way of closing, too.
+    // A reset counts as closing.
     let _ = read.expect("the server closes the connection");
     String::from_utf8_lossy(&said).into_owned()
 }
@@ -34,7 +34,7 @@ async fn slow_headers_and_idle_connections_are_closed() {
 }
 
 #[tokio::test]
-async fn a_body_that_does_not_come_is_not_waited_for() {
+async fn a_missing_body_times_out() {
     let app = TestApp::builder().with("TIDEGATE__HTTP__BODY_TIMEOUT_MS", "200").start().await;
     let mut slow = connect(&app).await;
     let head = format!(
@@ -48,7 +48,7 @@ async fn a_body_that_does_not_come_is_not_waited_for() {
 }
 
 #[tokio::test]
-async fn too_many_connections_are_told_at_once() {
+async fn connections_over_the_limit_get_503_at_once() {
     let app = TestApp::builder().with("TIDEGATE__HTTP__MAX_CONNECTIONS", "2").start().await;
     let mut held = Vec::new();
     for _ in 0..2 {
@@ -62,7 +62,11 @@ async fn too_many_connections_are_told_at_once() {
     let said = until_closed(&mut third).await;
     assert!(said.starts_with("HTTP/1.1 503") && said.contains("retry-after: 1"), "{said}");
     let (head, body) = said.split_once("\r\n\r\n").unwrap();
-    assert!(head.contains(&format!("content-length: {}", body.len())), "{head} is {} long", body.len());
+    assert!(
+        head.contains(&format!("content-length: {}", body.len())),
+        "{head} has a body of {} bytes",
+        body.len()
+    );
     let problem: serde_json::Value = serde_json::from_str(body).unwrap();
     assert_eq!(problem["code"], "busy");
     drop(held);
@@ -73,7 +77,7 @@ async fn huge_headers_are_refused() {
     let app = TestApp::start().await;
     let mut stream = connect(&app).await;
     let request = format!("GET /healthz HTTP/1.1\r\nhost: x\r\nx: {}\r\n\r\n", "y".repeat(64 << 10));
-    // The server may close before everything is written.
+    // The server may close the connection during the write.
     let _ = stream.write_all(request.as_bytes()).await;
     let said = until_closed(&mut stream).await;
     assert!(said.is_empty() || said.starts_with("HTTP/1.1 431"), "{said}");
@@ -84,7 +88,7 @@ async fn a_client_that_never_reads_is_dropped() {
     let app = TestApp::builder().with("TIDEGATE__HTTP__WRITE_TIMEOUT_MS", "300").start().await;
     let mut greedy = connect(&app).await;
     let request = b"GET /openapi.json HTTP/1.1\r\nhost: x\r\n\r\n";
-    // Asks and asks and reads nothing, until the server has had enough.
+    // Sends requests without reading the answers, until the server closes the connection.
     let dropped = async {
         loop {
             if greedy.write_all(request).await.is_err() {
@@ -92,5 +96,5 @@ async fn a_client_that_never_reads_is_dropped() {
             }
         }
     };
-    tokio::time::timeout(Duration::from_secs(30), dropped).await.expect("the server gives up on it");
+    tokio::time::timeout(Duration::from_secs(30), dropped).await.expect("the server closes the connection");
 }

@@ -1,4 +1,4 @@
-//! What the console's back office asks for, on every engine: its pages are tried in a browser on one.
+//! The queries behind the console's pages, in both deployments; the browser tests cover the pages on the embedded one.
 
 use hyper::Method;
 use serde_json::json;
@@ -8,7 +8,7 @@ use crate::receiver::{Receiver, Reply};
 use crate::support::{TestApp, bought, pay};
 
 #[tokio::test]
-async fn the_back_office_knows_payments_deliveries_books_and_nodes() {
+async fn the_console_reads_payments_deliveries_reconciliation_and_nodes() {
     let receiver = Receiver::start(|_, _| Reply::Status(500)).await;
     let mut app =
         TestApp::builder().with("TIDEGATE__DELIVERIES__ALLOW_NETWORKS", "127.0.0.0/8").start().await;

@@ -1,4 +1,4 @@
-//! Prizes on their way to their winners: each kind its way, each grant its time, one that fails stops nobody.
+//! Delivery of prizes: every kind of prize, every time of granting, and failures that do not delay other deliveries.
 
 use std::time::Duration;
 
@@ -29,7 +29,7 @@ async fn delivery(player: &mut Client, play: &Value) -> Value {
     player.expect(200, Method::GET, &path, None).await.unwrap()["delivery"].clone()
 }
 
-/// The delivery of a play, for operators.
+/// The delivery of a play, as operators see it.
 async fn listed(app: &mut TestApp, play: &Value) -> Value {
     let all = app.operator.expect(200, Method::GET, "/v1/admin/deliveries?limit=1000", None).await.unwrap();
     let all = all["data"].as_array().unwrap();
@@ -42,7 +42,7 @@ async fn act(app: &mut TestApp, delivery: &Value, what: &str) -> tidegate_rehear
 }
 
 #[tokio::test]
-async fn texts_and_codes_are_given_at_once_and_every_code_once() {
+async fn texts_and_codes_are_delivered_at_once_and_each_code_once() {
     let mut app = TestApp::start().await;
     let codes = json!({"codes": ["A1", "B2", "C3", "D4", "E5"]});
     let draw = app.draw(&json!([prize("code", &codes)]), |_| {}).await;
@@ -70,7 +70,7 @@ async fn texts_and_codes_are_given_at_once_and_every_code_once() {
 }
 
 #[tokio::test]
-async fn viewers_see_neither_what_was_won_nor_where_it_goes() {
+async fn viewers_see_neither_prize_contents_nor_addresses() {
     let mut app = TestApp::start().await;
     let codes =
         app.draw(&json!([prize("code", &json!({"codes": ["A1", "B2", "C3", "D4", "E5"]}))]), |_| {}).await;
@@ -94,14 +94,14 @@ async fn viewers_see_neither_what_was_won_nor_where_it_goes() {
             assert_eq!(answer.status, 200, "{path}");
             said.push_str(&answer.json().to_string());
         }
-        assert!(said.contains(code["id"].as_str().unwrap()), "what there is to see is there");
+        assert!(said.contains(code["id"].as_str().unwrap()), "the role sees the play");
         seen.push((said.contains("\"content\""), said.contains("88 Century Avenue")));
     }
     assert_eq!(seen, [(false, false), (true, true)]);
 }
 
 #[tokio::test]
-async fn a_grant_at_the_close_waits_for_it_and_a_manual_one_for_an_operator() {
+async fn prizes_wait_for_the_close_or_for_an_operator() {
     let mut app = TestApp::start().await;
     let later = prize("text", &json!({"content": "Later.", "grant": "at_close"}));
     let asked = prize("text", &json!({"content": "Granted.", "grant": "manual"}));
@@ -164,7 +164,7 @@ async fn goods_wait_for_an_address_and_are_then_announced() {
     let kinds: Vec<_> =
         events["data"].as_array().unwrap().iter().map(|event| event["kind"].clone()).collect();
     assert!(kinds.contains(&json!("prize.ship")) && kinds.contains(&json!("prize.addressed")), "{kinds:?}");
-    // A text takes no address.
+    // A text prize takes no address.
     let texts = app.draw(&json!([text(1_000_000_000, 1)]), |_| {}).await;
     let other = played(&mut players[0], &texts, "").await;
     let path = format!("/v1/plays/{}/address", other["id"].as_str().unwrap());
@@ -176,7 +176,7 @@ async fn goods_wait_for_an_address_and_are_then_announced() {
 }
 
 #[tokio::test]
-async fn a_coupon_is_asked_for_signed_with_one_key_until_the_merchant_gives_it() {
+async fn a_coupon_request_is_retried_with_the_same_idempotency_key() {
     let merchant = Receiver::start(|_, before| match before {
         0 => Reply::Status(500),
         _ => Reply::Json(r#"{"code": "SAVE-10"}"#),
@@ -206,7 +206,7 @@ async fn a_coupon_is_asked_for_signed_with_one_key_until_the_merchant_gives_it()
 }
 
 #[tokio::test]
-async fn a_merchant_who_is_down_is_given_up_in_the_end_and_asked_again_by_an_operator() {
+async fn a_coupon_is_given_up_after_days_and_retried_by_an_operator() {
     let merchant = Receiver::start(|_, before| Reply::Status(if before < 40 { 503 } else { 204 })).await;
     let mut app = TestApp::builder()
         .with("TIDEGATE__DELIVERIES__COUPON_URL", &merchant.url())
@@ -222,7 +222,7 @@ async fn a_merchant_who_is_down_is_given_up_in_the_end_and_asked_again_by_an_ope
             break play;
         }
     };
-    // Some thirty tries in three days; whatever else is due is given meanwhile.
+    // The delivery is given up after three days, that is about thirty attempts.
     for _ in 0..200 {
         app.clock.advance(Duration::from_secs(3600));
         app.deliver().await;
@@ -248,7 +248,7 @@ async fn a_merchant_who_is_down_is_given_up_in_the_end_and_asked_again_by_an_ope
 }
 
 #[tokio::test]
-async fn a_coupon_that_waited_for_the_close_for_weeks_is_still_tried_for_days() {
+async fn waiting_for_the_close_does_not_shorten_the_retries_of_a_coupon() {
     let merchant = Receiver::start(|_, before| Reply::Status(if before < 3 { 500 } else { 200 })).await;
     let mut app = TestApp::builder()
         .with("TIDEGATE__DELIVERIES__COUPON_URL", &merchant.url())
@@ -269,12 +269,12 @@ async fn a_coupon_that_waited_for_the_close_for_weeks_is_still_tried_for_days() 
     assert_eq!(listed(&mut app, &won).await["state"], "delivered");
 }
 
-/// It damages SQLite's file.
+/// Modifies SQLite's file directly.
 mod embedded_only {
     use super::*;
 
     #[tokio::test]
-    async fn a_poisoned_or_unknown_prize_is_set_aside_and_the_others_are_given() {
+    async fn an_undeliverable_prize_is_set_aside_and_the_others_are_delivered() {
         let mut app = TestApp::start().await;
         let draw = app.draw(&json!([text(1_000_000_000, 9)]), |_| {}).await;
         let mut player = app.buyer().await;

@@ -1,4 +1,4 @@
-//! Draws: a seat is taken with its prize, a play is spent, and what was promised can be checked.
+//! Draws: plays and prizes, strategies, lifecycle, commitment and proof.
 
 use std::time::Duration;
 
@@ -31,7 +31,7 @@ pub(crate) async fn proof(client: &mut Client, draw: &str) -> Value {
     client.expect(200, Method::GET, &format!("/v1/draws/{draw}/proof"), None).await.unwrap()
 }
 
-/// The audit is content, and so many seats were played and won.
+/// Asserts that the audit finds nothing, and the numbers of plays and wins.
 async fn sound(app: &mut TestApp, draw: &str, plays: u32, wins: u32) {
     app.recorded().await;
     let audit = app.operator.get(&format!("/v1/admin/draws/{draw}/audit")).await.unwrap().json();
@@ -41,7 +41,7 @@ async fn sound(app: &mut TestApp, draw: &str, plays: u32, wins: u32) {
 }
 
 #[tokio::test]
-async fn a_play_says_what_it_won_and_a_losers_play_is_spent() {
+async fn a_play_shows_its_prize_and_a_losing_play_is_used_up() {
     let mut app = TestApp::start().await;
     let draw = app.draw(&json!([text(1_000_000_000, 1)]), |terms| terms["plays_per_user"] = json!(2)).await;
     let mut players = app.buyers(2).await;
@@ -61,19 +61,19 @@ async fn a_play_says_what_it_won_and_a_losers_play_is_spent() {
         (&json!(0), &json!(98), &json!(0))
     );
     sound(&mut app, &draw, 2, 1).await;
-    // Own plays only.
+    // A player sees only their own plays.
     let mine = players[0].get("/v1/plays").await.unwrap().json();
     assert_eq!(mine["data"].as_array().unwrap().len(), 2);
     let path = format!("/v1/plays/{}", won["id"].as_str().unwrap());
     assert_eq!(players[0].get(&path).await.unwrap().json()["won"], true);
     refused(&players[1].get(&path).await.unwrap(), 404, "not_found");
-    // A draw is no sale.
+    // A draw's id is not a sale's id.
     refused(&players[0].get(&format!("/v1/sales/{draw}")).await.unwrap(), 404, "not_found");
     refused(&app.operator.get(&format!("/v1/admin/sales/{draw}")).await.unwrap(), 404, "not_found");
 }
 
 #[tokio::test]
-async fn when_a_prize_is_gone_single_gives_nothing_and_whole_gives_what_is_left() {
+async fn an_exhausted_prize_is_no_win_with_single_and_replaced_with_whole() {
     let mut app = TestApp::start().await;
     let prizes = json!([text(600_000_000, 1), text(400_000_000, 50)]);
     for (strategy, wins) in [("single", 1..50_u64), ("whole", 50..51)] {
@@ -142,7 +142,7 @@ async fn the_same_key_gives_the_same_play_even_after_the_close() {
 }
 
 #[tokio::test]
-async fn a_draw_goes_through_the_same_life_as_a_sale_but_never_opens_again() {
+async fn a_draw_has_the_lifecycle_of_a_sale_but_never_reopens() {
     let mut app = TestApp::builder().with("TIDEGATE__SALES__REQUIRE_APPROVAL", "true").start().await;
     let terms = app.draw_terms(&json!([text(1, 1)]));
     let made = app.operator.expect(201, Method::POST, "/v1/admin/draws", Some(&terms)).await.unwrap();
@@ -183,7 +183,7 @@ async fn a_draw_closes_by_itself_at_its_end() {
     let next = app.draw(&json!([text(1, 1)]), |_| {}).await;
     app.clock.advance(Duration::from_secs(3600));
     refused(&play(&mut player, &next, "").await, 409, "ended");
-    app.app.campaigns.keep_times().await.unwrap();
+    app.app.campaigns.open_and_close_due().await.unwrap();
     assert!(proof(&mut player, &next).await["seed"].is_string());
 }
 
@@ -206,7 +206,7 @@ async fn a_draft_can_be_edited_and_the_commitment_follows() {
 }
 
 #[tokio::test]
-async fn a_protected_draw_asks_for_a_pass() {
+async fn a_protected_draw_requires_a_pass() {
     let mut app = TestApp::start().await;
     let draw = app
         .draw(&json!([text(1, 1)]), |terms| terms["protect"] = json!({"pass": true, "user_rate_per_s": 100}))
@@ -257,7 +257,7 @@ async fn the_seed_stays_secret_until_the_close_and_then_every_play_can_be_checke
         let verified = tidegate_rehearse::verify::proof(&after.to_string(), Some(&committed)).unwrap();
         assert_eq!((verified.wrong.as_slice(), verified.plays), (&[][..], 60), "{strategy}");
         independent_check(&after, true);
-        // One byte of one play.
+        // One changed prize is detected.
         let mut tampered = after.clone();
         let play = &mut tampered["plays"][17];
         play["prize"] = if play["prize"] == "2" { json!(null) } else { json!("2") };
@@ -267,7 +267,7 @@ async fn the_seed_stays_secret_until_the_close_and_then_every_play_can_be_checke
     }
 }
 
-/// The check that shares no line with the server.
+/// Verifies the proof with docs/verify.py, which shares no code with the server.
 fn independent_check(proof: &Value, holds: bool) {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("proof.json");
@@ -279,7 +279,7 @@ fn independent_check(proof: &Value, holds: bool) {
 }
 
 #[tokio::test]
-async fn plays_survive_a_restart_and_seats_go_on() {
+async fn plays_survive_a_restart_and_seat_numbers_continue() {
     let mut app = TestApp::start().await;
     let draw = app.draw(&json!([text(500_000_000, 3)]), |terms| terms["plays_per_user"] = json!(3)).await;
     let mut player = app.buyer().await;
@@ -302,7 +302,7 @@ async fn plays_survive_a_restart_and_seats_go_on() {
     );
 }
 
-/// Nobody outside can make such an id; inside, a slip must not change what players were promised.
+/// Clients cannot construct such an id, but a mistake in the program must not change a published draw.
 #[tokio::test]
 async fn a_draw_cannot_be_run_as_a_sale() {
     let mut app = TestApp::start().await;

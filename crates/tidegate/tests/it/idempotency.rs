@@ -1,4 +1,4 @@
-//! The same key: the same answer, once.
+//! Idempotency keys: a repeated request gets the first answer and changes nothing.
 
 use hyper::Method;
 use serde_json::json;
@@ -51,7 +51,7 @@ async fn a_repeated_order_is_answered_even_when_the_sale_is_sold_out_or_over() {
     assert_eq!(
         order_with_key(&mut buyers[0], &sale, 1, "k").await.json(),
         first,
-        "sold out for everybody else"
+        "sold out, but a repeated request gets its order"
     );
     refused(&order_with_key(&mut buyers[1], &sale, 1, "k").await, 409, "sold_out");
     app.step(&sale, "close").await;
@@ -73,12 +73,12 @@ async fn a_refusal_does_not_use_the_key_up() {
     assert_eq!(
         (&replay["id"], &replay["state"]),
         (&first["id"], &json!("cancelled")),
-        "its order, as it is now"
+        "the order in its current state"
     );
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn many_at_once_with_one_key_make_one_order() {
+async fn concurrent_requests_with_one_key_create_one_order() {
     let mut app = TestApp::start().await;
     let sale = app.sale(50, 50).await;
     let token =
@@ -104,7 +104,7 @@ async fn many_at_once_with_one_key_make_one_order() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn operators_at_once_with_one_key_make_one_thing() {
+async fn concurrent_admin_requests_with_one_key_create_one_resource() {
     let app = TestApp::start().await;
     let mut tasks = tokio::task::JoinSet::new();
     for _ in 0..16 {
@@ -123,7 +123,7 @@ async fn operators_at_once_with_one_key_make_one_thing() {
 }
 
 #[tokio::test]
-async fn a_sale_is_made_once_even_if_its_start_has_passed_since() {
+async fn a_repeated_creation_of_a_sale_succeeds_after_its_start() {
     let mut app = TestApp::start().await;
     let terms = app.terms(3, 1).await.to_string();
     let first =
@@ -134,7 +134,7 @@ async fn a_sale_is_made_once_even_if_its_start_has_passed_since() {
 }
 
 #[tokio::test]
-async fn operators_keys_work_for_everything_they_create() {
+async fn idempotency_keys_work_for_every_admin_creation() {
     let mut app = TestApp::start().await;
     let terms = app.terms(3, 1).await;
     let item = json!({"name": "Cup", "price": {"amount": 1, "currency": "EUR"}});

@@ -1,4 +1,4 @@
-//! A sale's life: drafted, approved, published, paused, restocked, closed, reopened; at its times and by hand.
+//! The lifecycle of a sale, by time and by operators: draft, approval, publishing, pause, restock, close, reopening.
 
 use std::time::Duration;
 
@@ -29,7 +29,7 @@ async fn a_sale_opens_and_closes_at_its_times() {
     let id = bought(&mut buyers[0], &sale, 1).await;
     app.clock.advance(Duration::from_secs(10));
     refused(&order(&mut buyers[1], &sale, 1).await, 409, "ended");
-    app.app.campaigns.keep_times().await.unwrap();
+    app.app.campaigns.open_and_close_due().await.unwrap();
     assert_eq!(buyers[0].get(&path).await.unwrap().json()["state"], "ended");
     let admin = app.operator.get(&format!("/v1/admin/sales/{sale}")).await.unwrap().json();
     assert_eq!((&admin["state"], &admin["counters"]["available"]), (&json!("closed"), &json!(4)));
@@ -45,11 +45,11 @@ async fn opening_and_closing_are_announced_once_by_the_clock() {
     let mut app = TestApp::start().await;
     let sale = app.sale(5, 1).await;
     for _ in 0..3 {
-        app.app.campaigns.keep_times().await.unwrap();
+        app.app.campaigns.open_and_close_due().await.unwrap();
     }
     app.clock.advance(Duration::from_secs(3600));
     for _ in 0..3 {
-        app.app.campaigns.keep_times().await.unwrap();
+        app.app.campaigns.open_and_close_due().await.unwrap();
     }
     let log = app.operator.get(&format!("/v1/admin/events?sale_id={sale}")).await.unwrap().json();
     let events: Vec<_> = log["data"]
@@ -85,7 +85,7 @@ async fn pausing_stops_selling_and_resuming_goes_on() {
 }
 
 #[tokio::test]
-async fn restock_goes_up_and_as_far_as_units_are_free_down() {
+async fn restock_adds_units_and_withdraws_only_free_ones() {
     let mut app = TestApp::start().await;
     let sale = app.sale(2, 5).await;
     let mut buyer = app.buyer().await;

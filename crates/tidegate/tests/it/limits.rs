@@ -1,4 +1,4 @@
-//! Who asks too fast, from where, and through which browser.
+//! Rate limits, trusted proxies, cross-site requests and security headers.
 
 use hyper::{Method, Request};
 use serde_json::json;
@@ -6,7 +6,7 @@ use tidegate_rehearse::client::{Answer, Client};
 
 use crate::support::{TestApp, order, refused};
 
-/// A request with headers of the test's own.
+/// Sends a request with these headers.
 async fn with(
     client: &mut Client,
     method: Method,
@@ -22,7 +22,7 @@ async fn with(
 }
 
 #[tokio::test]
-async fn an_address_that_asks_too_fast_is_slowed_down() {
+async fn requests_per_address_are_limited() {
     let app = TestApp::builder()
         .with("TIDEGATE__LIMITS__EXEMPT", "")
         .with("TIDEGATE__LIMITS__PER_ADDRESS_PER_S", "1")
@@ -42,7 +42,7 @@ async fn an_address_that_asks_too_fast_is_slowed_down() {
 }
 
 #[tokio::test]
-async fn strangers_cannot_hide_behind_a_forwarded_address_and_proxies_on_the_list_can_speak() {
+async fn x_forwarded_for_is_accepted_from_trusted_proxies_only() {
     let settings = |builder: crate::support::Builder| {
         builder
             .with("TIDEGATE__LIMITS__EXEMPT", "")
@@ -57,7 +57,7 @@ async fn strangers_cannot_hide_behind_a_forwarded_address_and_proxies_on_the_lis
         let headers = [("host", "x"), ("x-forwarded-for", address.as_str())];
         statuses.push(with(&mut client, Method::GET, "/v1/sales", &headers, "").await.status);
     }
-    assert_eq!(statuses, [200, 200, 429, 429], "the connection's own address counts");
+    assert_eq!(statuses, [200, 200, 429, 429], "without a trusted proxy, the peer address counts");
     let behind =
         settings(TestApp::builder()).with("TIDEGATE__HTTP__TRUSTED_PROXIES", "127.0.0.1").start().await;
     let mut proxy = Client::new(&behind.url, None).unwrap();
@@ -69,7 +69,7 @@ async fn strangers_cannot_hide_behind_a_forwarded_address_and_proxies_on_the_lis
 }
 
 #[tokio::test]
-async fn signing_in_has_a_limit_of_its_own() {
+async fn sign_in_has_its_own_limit() {
     let app = TestApp::builder()
         .with("TIDEGATE__LIMITS__EXEMPT", "")
         .with("TIDEGATE__LIMITS__AUTH_PER_ADDRESS_PER_MIN", "3")
@@ -81,11 +81,11 @@ async fn signing_in_has_a_limit_of_its_own() {
         refused(&client.post("/v1/auth/login", &login).await.unwrap(), 401, "login_failed");
     }
     refused(&client.post("/v1/auth/login", &login).await.unwrap(), 429, "rate_limited");
-    assert_eq!(client.get("/v1/sales").await.unwrap().status, 200, "the rest goes on");
+    assert_eq!(client.get("/v1/sales").await.unwrap().status, 200, "other routes are not affected");
 }
 
 #[tokio::test]
-async fn a_sale_limits_each_buyer_and_all_of_them() {
+async fn a_sale_limits_the_rate_per_buyer_and_in_total() {
     let mut app = TestApp::start().await;
     let mut terms = app.terms(1000, 1000).await;
     terms["protect"] = json!({"user_rate_per_s": 2});
@@ -100,8 +100,8 @@ async fn a_sale_limits_each_buyer_and_all_of_them() {
             _ => refused(&answer, 429, "rate_limited"),
         }
     }
-    assert!((2..=4).contains(&accepted), "two a second: {accepted}");
-    assert_eq!(order(&mut buyers[1], &sale, 1).await.status, 201, "others are not slowed down");
+    assert!((2..=4).contains(&accepted), "two per second: {accepted}");
+    assert_eq!(order(&mut buyers[1], &sale, 1).await.status, 201, "other buyers are not limited");
     terms["protect"] = json!({"sale_rate_per_s": 3});
     let sale = app.draft(&terms).await;
     app.step(&sale, "publish").await;
@@ -109,11 +109,11 @@ async fn a_sale_limits_each_buyer_and_all_of_them() {
     for turn in 0..12 {
         slowed += u32::from(order(&mut buyers[turn % 2], &sale, 1).await.status == 429);
     }
-    assert!(slowed >= 6, "{slowed} of 12 were slowed down");
+    assert!(slowed >= 6, "{slowed} of 12 were limited");
 }
 
 #[tokio::test]
-async fn a_session_in_a_cookie_works_for_our_pages_only() {
+async fn a_session_cookie_works_for_same_origin_changes_only() {
     let mut app = TestApp::builder().with("TIDEGATE_REVEAL_CODES", "true").start().await;
     let sale = app.sale(5, 5).await;
     let mut client = Client::new(&app.url, None).unwrap();
@@ -141,11 +141,11 @@ async fn a_session_in_a_cookie_works_for_our_pages_only() {
     refused(&place(&[]).await, 403, "csrf");
     let read =
         with(&mut client, Method::GET, "/v1/orders", &[("host", "shop"), ("cookie", &cookie)], "").await;
-    assert_eq!(read.json()["data"].as_array().unwrap().len(), 2, "reading needs no proof");
+    assert_eq!(read.json()["data"].as_array().unwrap().len(), 2, "reads need no proof of origin");
 }
 
 #[tokio::test]
-async fn every_answer_carries_the_headers_that_keep_browsers_in() {
+async fn every_answer_has_security_headers() {
     let mut app = TestApp::start().await;
     for path in ["/v1/sales", "/nothing", "/docs/", "/openapi.json"] {
         let answer = app.operator.get(path).await.unwrap();

@@ -1,11 +1,11 @@
-//! The figures of a running sale, and the stream of them.
+//! Live figures of campaigns, and their event stream.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use serde_json::{Value, json};
 use tidegate_app::clock::Clock;
-use tidegate_app::live::{CampaignFigures, Light};
+use tidegate_app::live::{BalanceState, CampaignFigures};
 use tidegate_core::{CampaignId, DrawId};
 use tidegate_rehearse::client::Client;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
@@ -20,14 +20,14 @@ fn campaign(app: &TestApp, sale: &str) -> CampaignId {
     app.app.parse(sale).unwrap()
 }
 
-/// A second passes, and the worker samples it.
+/// Advances the clock by a second and samples, as the worker does.
 async fn a_second(app: &TestApp) {
     app.clock.advance(SECOND);
     app.app.live.sample_all().await.unwrap();
     app.app.live.count_expiring().await.unwrap();
 }
 
-/// The refusals of the figures, by the code they are shown with.
+/// The number of refusals per code.
 fn refusals(figures: &CampaignFigures) -> Vec<(&'static str, u64)> {
     figures.refusals.iter().map(|(refusal, count)| (refusal.as_str(), *count)).collect()
 }
@@ -39,7 +39,7 @@ async fn figures(app: &mut TestApp, id: CampaignId) -> CampaignFigures {
     app.app.live.figures(id).await.unwrap()
 }
 
-/// Opens a stream of figures and passes on what it tells, until it ends.
+/// Opens an event stream and forwards its figures until it ends.
 async fn watch(url: String, query: String, token: String, told: mpsc::UnboundedSender<Value>) {
     let stream = TcpStream::connect(url.strip_prefix("http://").unwrap()).await.unwrap();
     let mut stream = BufReader::new(stream);
@@ -66,9 +66,11 @@ fn stream_of(app: &TestApp, query: &str, token: &str) -> mpsc::UnboundedReceiver
     told
 }
 
-/// What the stream tells next; `None` once it has ended.
+/// The next figures of the stream; `None` at its end.
 async fn next(told: &mut mpsc::UnboundedReceiver<Value>) -> Option<Value> {
-    tokio::time::timeout(Duration::from_secs(10), told.recv()).await.expect("the stream goes on or ends")
+    tokio::time::timeout(Duration::from_secs(10), told.recv())
+        .await
+        .expect("the stream sends an event or ends")
 }
 
 #[tokio::test]
@@ -95,12 +97,12 @@ async fn figures_follow_what_buyers_do() {
     let counters = shown.counters;
     assert_eq!((counters.available, counters.tally.paid, counters.tally.awaiting_payment), (0, 2, 1));
     assert_eq!(shown.revenue.unwrap().amount, 2 * 9900);
-    assert_eq!(shown.light, Light::Ok);
+    assert_eq!(shown.light, BalanceState::Ok);
     assert!(shown.latency.p50 <= shown.latency.p99 && shown.latency.p99.is_some());
 }
 
 #[tokio::test]
-async fn units_that_come_back_soon_are_told_in_time() {
+async fn units_about_to_expire_are_counted() {
     let mut app = TestApp::start().await;
     let sale = app.sale(10, 2).await;
     let id = campaign(&app, &sale);
@@ -134,7 +136,7 @@ async fn a_sale_is_sampled_every_second_and_kept_after_its_end() {
     assert_eq!(
         series.iter().map(|sample| sample.left).collect::<Vec<_>>(),
         [5, 3, 3],
-        "a moment is sampled once"
+        "a second is sampled once"
     );
     assert_eq!(series.iter().map(|sample| sample.held).collect::<Vec<_>>(), [0, 2, 2]);
     assert!((series[1].refused_per_s - 1.0).abs() < 0.05 && series[2].attempts_per_s < 0.05);
@@ -146,13 +148,13 @@ async fn a_sale_is_sampled_every_second_and_kept_after_its_end() {
     assert_eq!(
         (ended.series.len(), ended.totals.attempts),
         (4, 4),
-        "one last look, and nothing is forgotten"
+        "one last sample after the end, and all figures are kept"
     );
     assert!(app.app.live.overview().await.unwrap().is_empty());
 }
 
 #[tokio::test]
-async fn whoever_asks_in_the_same_second_sees_the_same() {
+async fn figures_are_cached_for_a_second() {
     let mut app = TestApp::start().await;
     let sale = app.sale(5, 5).await;
     let id = campaign(&app, &sale);
@@ -165,22 +167,22 @@ async fn whoever_asks_in_the_same_second_sees_the_same() {
 }
 
 #[tokio::test]
-async fn what_was_not_looked_at_is_not_told_as_zero() {
+async fn a_campaign_that_is_not_sampled_has_no_pace() {
     let mut app = TestApp::start().await;
     let mut terms = app.terms(5, 1).await;
     terms["starts_at"] = json!((app.app.now() + 600 * SECOND).to_string());
     let later = app.draft(&terms).await;
     app.step(&later, "publish").await;
     let shown = app.app.live.figures(campaign(&app, &later)).await.unwrap();
-    assert_eq!((shown.pace, shown.series.len()), (None, 0), "it is not sampled before it is near");
+    assert_eq!((shown.pace, shown.series.len()), (None, 0), "not sampled long before the start");
     a_second(&app).await;
     app.app.meters.visited(campaign(&app, &later));
     let shown = app.app.live.figures(campaign(&app, &later)).await.unwrap();
-    assert_eq!((shown.pace, shown.totals.visits), (None, 0), "nor does it take a place");
+    assert_eq!((shown.pace, shown.totals.visits), (None, 0), "visits are not counted either");
 }
 
 #[tokio::test]
-async fn a_clock_that_is_set_back_freezes_nothing() {
+async fn figures_continue_after_the_clock_is_set_back() {
     let mut app = TestApp::start().await;
     let sale = app.sale(5, 5).await;
     let id = campaign(&app, &sale);
@@ -189,7 +191,7 @@ async fn a_clock_that_is_set_back_freezes_nothing() {
     app.app.live.sample_all().await.unwrap();
     assert_eq!(app.app.live.figures(id).await.unwrap().totals.attempts, 0);
     bought(&mut buyer, &sale, 1).await;
-    let Clock::Manual(clock) = &app.clock else { unreachable!("tests move the clock themselves") };
+    let Clock::Manual(clock) = &app.clock else { unreachable!("tests have a manual clock") };
     clock.fetch_sub(20_000, Ordering::SeqCst);
     app.app.live.sample_all().await.unwrap();
     assert_eq!(app.app.live.figures(id).await.unwrap().totals.attempts, 1);
@@ -207,7 +209,9 @@ async fn a_stream_ends_with_the_session_it_was_opened_with() {
     assert!(next(&mut told).await.is_some());
     app.app.operators.sign_out(&session.token).await.unwrap();
     let until_the_end = async { while next(&mut told).await.is_some() {} };
-    tokio::time::timeout(Duration::from_secs(15), until_the_end).await.expect("it ends at the next look");
+    tokio::time::timeout(Duration::from_secs(15), until_the_end)
+        .await
+        .expect("the stream ends at the next check of the session");
 }
 
 #[tokio::test]
@@ -244,7 +248,7 @@ async fn plays_passes_and_places_are_counted() {
 }
 
 #[tokio::test]
-async fn operators_are_told_every_second() {
+async fn live_streams_send_overview_and_campaign_figures() {
     let mut app = TestApp::start().await;
     let sale = app.sale(5, 5).await;
     let mut buyer = app.buyer().await;
@@ -276,7 +280,7 @@ async fn operators_are_told_every_second() {
 }
 
 #[tokio::test]
-async fn streams_of_figures_are_for_operators_and_bounded() {
+async fn live_streams_require_an_operator_and_are_bounded() {
     let mut app = TestApp::start().await;
     let mut stranger = Client::new(&app.url, None).unwrap();
     refused(&stranger.get("/v1/admin/live").await.unwrap(), 401, "unauthenticated");

@@ -1,10 +1,9 @@
-//! The program under test: one binary, one story per test. Servers are real and private, on free ports, in temporary
-//! directories.
+//! Integration tests of the program over HTTP. Servers are real and private, on free ports, in temporary directories.
 //!
 //! `make test` runs this binary twice: embedded, and with `TIDEGATE_TEST_ON=cluster` as a node on Redis and PostgreSQL.
 //! The second run leaves out the tests in modules named `embedded_only`, and nothing else.
 
-#![expect(clippy::unwrap_used, reason = "a test says what it expects by failing")]
+#![expect(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
 
 mod accounts;
 mod bad_input;

@@ -1,4 +1,4 @@
-//! Operators: who may do what, how they sign in, and that the log says who it was.
+//! Operators: roles, sign-in, second factors, API keys, and the log of their actions.
 
 mod guesses;
 
@@ -15,7 +15,7 @@ use crate::support::{ADMIN_KEY, TestApp, refused};
 
 const PASSWORD: &str = "correct horse battery";
 
-/// Makes an operator of this role.
+/// Creates an operator with this role.
 async fn make(app: &mut TestApp, name: &str, role: &str) {
     let operator = json!({"name": name, "password": PASSWORD, "role": role});
     let made = app.operator.expect(201, Method::POST, "/v1/admin/operators", Some(&operator)).await.unwrap();
@@ -33,14 +33,14 @@ async fn login(app: &TestApp, name: &str, password: &str, code: Option<&str>) ->
     Client::new(&app.url, None).unwrap().post("/v1/admin/login", &body).await.unwrap()
 }
 
-/// Signs in and gives a client that acts as this operator.
+/// Signs in and returns a client for this operator.
 async fn sign_in(app: &TestApp, name: &str) -> Client {
     let answer = login(app, name, PASSWORD, None).await;
     assert_eq!(answer.status, 200, "{:?}", answer.body);
     Client::new(&app.url, answer.json()["token"].as_str()).unwrap()
 }
 
-/// Makes an operator of this role who has signed in.
+/// Creates an operator with this role and signs in.
 async fn operator(app: &mut TestApp, name: &str, role: &str) -> Client {
     make(app, name, role).await;
     sign_in(app, name).await
@@ -55,7 +55,7 @@ async fn step(client: &mut Client, sale: &str, step: &str) -> Answer {
     client.send(Method::POST, &format!("/v1/admin/sales/{sale}/{step}"), None, None).await.unwrap()
 }
 
-/// The latest events: who did what.
+/// The latest events, newest first: actor and kind.
 async fn log(app: &mut TestApp, most: usize) -> Vec<String> {
     let path = format!("/v1/admin/events?limit={most}");
     let events = app.operator.get(&path).await.unwrap().json();
@@ -64,14 +64,14 @@ async fn log(app: &mut TestApp, most: usize) -> Vec<String> {
     events["data"].as_array().unwrap().iter().map(line).collect()
 }
 
-/// What a device with this secret shows at this moment.
+/// The TOTP code of this secret at the current time.
 fn shown(app: &TestApp, secret: &str) -> String {
     let device = Builder::new().with_secret(Secret::try_from_base32(secret).unwrap()).build().unwrap();
     device.generate(u64::try_from(app.app.now().millis() / 1000).unwrap()).to_string()
 }
 
 #[tokio::test]
-async fn a_viewer_may_look_and_not_touch() {
+async fn a_viewer_can_read_but_not_change() {
     let mut app = TestApp::start().await;
     let sale = app.sale(5, 1).await;
     let mut viewer = operator(&mut app, "lin", "viewer").await;
@@ -87,7 +87,7 @@ async fn a_viewer_may_look_and_not_touch() {
 }
 
 #[tokio::test]
-async fn an_operator_runs_sales_and_not_accounts() {
+async fn an_operator_manages_sales_but_not_accounts() {
     let mut app = TestApp::start().await;
     let sale = app.sale(5, 1).await;
     let mut lin = operator(&mut app, "lin", "operator").await;
@@ -101,7 +101,7 @@ async fn an_operator_runs_sales_and_not_accounts() {
     );
     refused(&lin.get("/v1/admin/keys").await.unwrap(), 403, "role_required");
     refused(&patch(&mut lin, "lin", json!({"role": "admin"})).await, 403, "role_required");
-    // An admin makes an admin of them, and the console they have is an admin's at once.
+    // When an admin changes the role, existing sessions have the new role at once.
     make(&mut app, "mei", "admin").await;
     let mut mei = sign_in(&app, "mei").await;
     assert_eq!(patch(&mut mei, "lin", json!({"role": "admin"})).await.json()["role"], "admin");
@@ -110,7 +110,7 @@ async fn an_operator_runs_sales_and_not_accounts() {
 }
 
 #[tokio::test]
-async fn the_log_names_who_did_it() {
+async fn the_log_names_the_actor() {
     let mut app = TestApp::start().await;
     let sale = app.sale(5, 1).await;
     let mut lin = operator(&mut app, "lin", "operator").await;
@@ -146,8 +146,12 @@ async fn an_api_key_works_until_it_is_revoked() {
     assert_eq!(made.status, 201, "{:?}", made.body);
     let made = made.json();
     let again = post(&mut app, Some("once")).await;
-    assert_eq!((again.status, &again.json()["id"]), (201, &made["id"]), "the same request, the same key");
-    assert_eq!(again.json()["key"], Value::Null, "though it is shown once");
+    assert_eq!(
+        (again.status, &again.json()["id"]),
+        (201, &made["id"]),
+        "a repeated request returns the same key"
+    );
+    assert_eq!(again.json()["key"], Value::Null, "the secret is shown once");
     refused(&post(&mut app, None).await, 409, "name_taken");
     let secret = made["key"].as_str().unwrap();
     assert!(secret.starts_with("tk_"));
@@ -155,7 +159,11 @@ async fn an_api_key_works_until_it_is_revoked() {
     assert_eq!(machine.get("/v1/admin/sales").await.unwrap().status, 200);
     assert_eq!(machine.get("/v1/admin/me").await.unwrap().json()["name"], "key:deploy");
     let listed = app.operator.get("/v1/admin/keys").await.unwrap().json()["data"].clone();
-    assert_eq!((&listed[0]["name"], &listed[0]["key"]), (&json!("deploy"), &Value::Null), "it is shown once");
+    assert_eq!(
+        (&listed[0]["name"], &listed[0]["key"]),
+        (&json!("deploy"), &Value::Null),
+        "the list does not contain the secret"
+    );
     let path = format!("/v1/admin/keys/{}", made["id"].as_str().unwrap());
     let delete =
         async |app: &mut TestApp| app.operator.send(Method::DELETE, &path, None, None).await.unwrap();
@@ -163,7 +171,7 @@ async fn an_api_key_works_until_it_is_revoked() {
     refused(&machine.get("/v1/admin/sales").await.unwrap(), 401, "unauthenticated");
     refused(&delete(&mut app).await, 404, "not_found");
     let made_again = post(&mut app, None).await;
-    assert_eq!(made_again.status, 201, "its name is free");
+    assert_eq!(made_again.status, 201, "the name of a revoked key is free");
     assert_ne!(made_again.json()["key"], made["key"]);
     for wrong in ["", "tk_", "tk_0000", "tq_0000", "an-admin-key-for-test"] {
         let mut stranger = Client::new(&app.url, Some(wrong)).unwrap();
@@ -186,7 +194,7 @@ async fn a_second_factors_code_works_once() {
     let code = shown(&app, secret);
     let wrong = format!("{:06}", (code.parse::<u32>().unwrap() + 1) % 1_000_000);
     refused(&put(&mut lin, &wrong).await, 422, "validation_failed");
-    assert_eq!(login(&app, "lin", PASSWORD, None).await.status, 200, "it is not in force yet");
+    assert_eq!(login(&app, "lin", PASSWORD, None).await.status, 200, "the second factor is not enabled yet");
     assert_eq!(put(&mut lin, &code).await.json()["second_factor"], true);
     refused(&login(&app, "lin", PASSWORD, None).await, 401, "code_required");
     refused(&login(&app, "lin", "a wrong password", Some(&code)).await, 401, "login_failed");
@@ -197,13 +205,13 @@ async fn a_second_factors_code_works_once() {
     refused(&login(&app, "lin", PASSWORD, Some(&code)).await, 401, "login_failed");
     app.clock.advance(Duration::from_secs(90));
     refused(&login(&app, "lin", PASSWORD, Some(&code)).await, 401, "login_failed");
-    // Who has lost the device asks an admin.
+    // An admin removes the second factor of an operator who lost the device.
     app.operator.expect(200, Method::DELETE, path, None).await.unwrap();
     assert_eq!(login(&app, "lin", PASSWORD, None).await.status, 200);
 }
 
 #[tokio::test]
-async fn a_disabled_operator_is_out_at_once() {
+async fn disabling_an_operator_ends_their_sessions_at_once() {
     let mut app = TestApp::start().await;
     let mut lin = operator(&mut app, "lin", "operator").await;
     assert_eq!(lin.get("/v1/admin/me").await.unwrap().status, 200);
@@ -217,7 +225,7 @@ async fn a_disabled_operator_is_out_at_once() {
 }
 
 #[tokio::test]
-async fn everybody_changes_their_own_password_and_nobody_elses() {
+async fn operators_change_only_their_own_password() {
     let mut app = TestApp::start().await;
     let mut lin = operator(&mut app, "lin", "viewer").await;
     let mut mei = operator(&mut app, "mei", "operator").await;
@@ -244,7 +252,10 @@ async fn signing_in_and_out_is_logged_also_for_the_admin_key() {
     let mut lin = operator(&mut app, "lin", "viewer").await;
     let first = app.app.operators.sign_in_with_key(ADMIN_KEY, None).await.unwrap();
     let second = app.app.operators.sign_in_with_key(ADMIN_KEY, Some(&first.token)).await.unwrap();
-    assert!(app.app.operators.console(&first.token).await.is_err(), "a browser has one console");
+    assert!(
+        app.app.operators.console_operator(&first.token).await.is_err(),
+        "a new session replaces the one of the same browser"
+    );
     app.app.operators.sign_out(&second.token).await.unwrap();
     lin.send(Method::POST, "/v1/admin/logout", None, None).await.unwrap();
     let expected = [
@@ -257,12 +268,12 @@ async fn signing_in_and_out_is_logged_also_for_the_admin_key() {
     ];
     assert_eq!(log(&mut app, 6).await, expected);
     let events = app.operator.get("/v1/admin/events?limit=2").await.unwrap().json()["data"].clone();
-    assert_eq!(events[1]["subject"], "", "the admin key is no operator");
+    assert_eq!(events[1]["subject"], "", "the admin key is not an operator account");
     assert_ne!(events[0]["subject"], "");
 }
 
 #[tokio::test]
-async fn a_console_ends_after_a_week_however_much_it_is_used() {
+async fn a_console_session_ends_after_a_week_despite_use() {
     let mut app = TestApp::start().await;
     let mut lin = operator(&mut app, "lin", "viewer").await;
     for hours in 1..=16 * 10 {
@@ -274,7 +285,7 @@ async fn a_console_ends_after_a_week_however_much_it_is_used() {
 }
 
 #[tokio::test]
-async fn requests_at_once_make_one_operator_and_one_key() {
+async fn concurrent_requests_create_one_operator_and_one_key() {
     let app = TestApp::start().await;
     let post = async |path: &str, body: &Value, key: Option<&str>| {
         let mut client = Client::new(&app.url, Some(ADMIN_KEY)).unwrap();
@@ -285,14 +296,14 @@ async fn requests_at_once_make_one_operator_and_one_key() {
     for (path, body) in [("/v1/admin/operators", &lin), ("/v1/admin/keys", &deploy)] {
         let once = Some("once");
         let made = tokio::join!(post(path, body, once), post(path, body, once), post(path, body, once));
-        assert_eq!(made, (201, 201, 201), "a repetition is told what was made");
+        assert_eq!(made, (201, 201, 201), "repeated requests with one key get the same result");
         let more = tokio::join!(post(path, body, None), post(path, body, Some("twice")));
         assert_eq!(more, (409, 409));
     }
 }
 
 #[tokio::test]
-async fn a_console_lasts_while_it_is_used_and_until_it_is_left() {
+async fn a_console_session_expires_when_unused_and_ends_at_logout() {
     let mut app = TestApp::start().await;
     let mut lin = operator(&mut app, "lin", "viewer").await;
     for _ in 0..3 {
@@ -307,19 +318,22 @@ async fn a_console_lasts_while_it_is_used_and_until_it_is_left() {
 }
 
 #[tokio::test]
-async fn the_admin_key_opens_a_console_that_ends_with_the_key() {
+async fn changing_the_admin_key_ends_its_console_sessions() {
     let app = TestApp::builder().with("TIDEGATE_ADMIN_KEY", "the first admin key").start().await;
     assert!(app.app.operators.sign_in_with_key(ADMIN_KEY, None).await.is_err());
     let session = app.app.operators.sign_in_with_key("the first admin key", None).await.unwrap();
-    assert_eq!(app.app.operators.console(&session.token).await.unwrap(), OperatorIdentity::ADMIN_KEY);
+    assert_eq!(
+        app.app.operators.console_operator(&session.token).await.unwrap(),
+        OperatorIdentity::ADMIN_KEY
+    );
     let app = app.restart_with("TIDEGATE_ADMIN_KEY", "the second admin key").await;
-    assert!(app.app.operators.console(&session.token).await.is_err());
+    assert!(app.app.operators.console_operator(&session.token).await.is_err());
     assert!(app.app.operators.authenticate(Some("the first admin key")).await.is_err());
     assert!(app.app.operators.sign_in_with_key("the second admin key", None).await.is_ok());
 }
 
 #[tokio::test]
-async fn a_console_in_a_cookie_serves_pages_of_ours_only() {
+async fn a_console_cookie_works_for_same_origin_changes_only() {
     let mut app = TestApp::start().await;
     let sale = app.sale(5, 1).await;
     make(&mut app, "lin", "operator").await;
@@ -356,7 +370,7 @@ async fn a_console_in_a_cookie_serves_pages_of_ours_only() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_an_operator_is_refused_and_a_repetition_makes_one() {
+async fn invalid_operators_are_refused_and_a_repeated_request_creates_one() {
     let mut app = TestApp::start().await;
     let post = async |app: &mut TestApp, body: Value, key| {
         app.operator.send(Method::POST, "/v1/admin/operators", Some(body.to_string()), key).await.unwrap()

@@ -1,4 +1,4 @@
-//! Ordering: who gets what, and what others see of it.
+//! Orders: placing, order of checks, limits, visibility, cancelling, listing.
 
 use hyper::Method;
 use serde_json::json;
@@ -82,7 +82,7 @@ async fn a_crowd_buys_exactly_the_stock() {
 }
 
 #[tokio::test]
-async fn anothers_order_does_not_exist() {
+async fn another_buyers_order_is_not_found() {
     let mut app = TestApp::start().await;
     let sale = app.sale(5, 1).await;
     let mut buyers = app.buyers(2).await;

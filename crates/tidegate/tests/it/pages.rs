@@ -1,4 +1,4 @@
-//! The pages over plain HTTP: who sees what, what forms may do, and what browsers are told.
+//! The pages over plain HTTP: access, forms, security headers, languages.
 
 use hyper::{Method, Request};
 use serde_json::json;
@@ -6,7 +6,7 @@ use tidegate_rehearse::client::{Answer, Client};
 
 use crate::support::{TestApp, refused};
 
-/// Somebody's browser: a cookie, and a page of ours that forms come from.
+/// A browser with a session cookie that submits forms from our own pages.
 struct Visitor {
     client: Client,
     cookie: String,
@@ -33,7 +33,7 @@ impl Visitor {
         self.ask(Method::GET, path, &[], "").await
     }
 
-    /// Sends a form from a page of ours.
+    /// Submits a form with a same-origin `Origin` header.
     async fn send(&mut self, path: &str, form: &str) -> Answer {
         self.ask(Method::POST, path, &[("origin", "https://shop")], form).await
     }
@@ -67,7 +67,7 @@ async fn a_form_sent_twice_orders_once_and_is_paid() {
 }
 
 #[tokio::test]
-async fn a_form_of_another_site_changes_nothing() {
+async fn a_cross_site_form_changes_nothing() {
     let mut app = TestApp::start().await;
     let sale = app.sale(5, 1).await;
     let mut buyer = Visitor::signed_in(&mut app).await;
@@ -75,13 +75,13 @@ async fn a_form_of_another_site_changes_nothing() {
     {
         let answer = buyer.ask(Method::POST, &format!("/sales/{sale}/buy"), &[from], "quantity=1").await;
         assert_eq!(answer.status, 403, "{from:?}");
-        assert!(text(&answer).contains("not come from a page of this site"), "a page says why");
+        assert!(text(&answer).contains("not come from a page of this site"), "the page states the reason");
     }
     app.sound(&sale, 5, 0, 0).await;
 }
 
 #[tokio::test]
-async fn what_is_refused_is_said_on_the_page_it_came_from() {
+async fn a_refusal_is_shown_on_the_page_of_the_form() {
     let mut app = TestApp::start().await;
     let sale = app.sale(5, 1).await;
     let mut buyer = Visitor::signed_in(&mut app).await;
@@ -96,7 +96,7 @@ async fn what_is_refused_is_said_on_the_page_it_came_from() {
 }
 
 #[tokio::test]
-async fn an_order_is_its_buyers_alone() {
+async fn an_order_page_is_visible_to_its_buyer_only() {
     let mut app = TestApp::start().await;
     let sale = app.sale(5, 1).await;
     let (mut buyer, mut other) = (Visitor::signed_in(&mut app).await, Visitor::signed_in(&mut app).await);
@@ -109,14 +109,14 @@ async fn an_order_is_its_buyers_alone() {
     other.send(&format!("{order}/cancel"), "").await;
     assert!(
         text(&buyer.look(&order).await).contains("data-view=\"awaiting_payment\""),
-        "nobody cancelled it"
+        "the order was not cancelled"
     );
     let mut stranger = Visitor { client: Client::new(&app.url, None).unwrap(), cookie: String::new() };
     assert_eq!(location(&stranger.look("/orders").await), "/sign-in?next=/orders");
 }
 
 #[tokio::test]
-async fn a_page_is_told_to_run_only_what_comes_from_here_and_to_stay_out_of_caches() {
+async fn pages_have_a_strict_content_security_policy_and_are_not_cached() {
     let mut app = TestApp::start().await;
     let mut visitor = Visitor::signed_in(&mut app).await;
     for path in ["/", "/plays", "/orders", "/verify", "/console/sign-in"] {
@@ -134,7 +134,7 @@ async fn a_page_is_told_to_run_only_what_comes_from_here_and_to_stay_out_of_cach
 }
 
 #[tokio::test]
-async fn people_get_a_page_and_programs_a_problem() {
+async fn browsers_get_an_error_page_and_api_clients_a_problem() {
     let mut app = TestApp::start().await;
     let mut visitor = Visitor::signed_in(&mut app).await;
     let page = visitor.look("/nowhere").await;
@@ -145,7 +145,7 @@ async fn people_get_a_page_and_programs_a_problem() {
 }
 
 #[tokio::test]
-async fn a_language_is_chosen_by_the_address_and_kept() {
+async fn a_language_chosen_by_url_is_kept_in_a_cookie() {
     let mut app = TestApp::start().await;
     let mut visitor = Visitor::signed_in(&mut app).await;
     let browser = visitor.ask(Method::GET, "/", &[("accept-language", "zh-CN,zh;q=0.9")], "").await;

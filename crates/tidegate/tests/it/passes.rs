@@ -1,4 +1,4 @@
-//! Challenges and passes: solved ahead, used once, no way round.
+//! Challenges and passes: solved before the start, used once, required for every order.
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ async fn challenge(buyer: &mut Client, sale: &str) -> Value {
     buyer.expect(200, Method::GET, &format!("/v1/sales/{sale}/challenge"), None).await.unwrap()
 }
 
-/// What an ALTCHA widget would send.
+/// The payload that an ALTCHA widget would send.
 fn solve(challenge: &Value) -> String {
     let task: altcha::Challenge = serde_json::from_value(challenge["challenge"].clone()).unwrap();
     let solution = altcha::solve_challenge(altcha::SolveChallengeOptions::new(&task)).unwrap().unwrap();
@@ -86,7 +86,7 @@ async fn wrong_forged_foreign_and_late_answers_are_refused_each_with_its_code() 
 }
 
 #[tokio::test]
-async fn an_image_challenge_comes_as_a_picture_and_one_guess_is_all() {
+async fn an_image_challenge_allows_one_guess() {
     let mut app = TestApp::start().await;
     let sale = protected(&mut app, 10, json!({"challenge": "image"})).await;
     let mut buyer = app.buyer().await;
@@ -98,7 +98,7 @@ async fn an_image_challenge_comes_as_a_picture_and_one_guess_is_all() {
 }
 
 #[tokio::test]
-async fn the_pass_can_be_had_before_the_start_and_ends_soon_after_it() {
+async fn a_pass_is_issued_before_the_start_and_expires_soon_after_it() {
     let mut app = TestApp::start().await;
     let mut terms = app.terms(5, 2).await;
     terms["starts_at"] = json!("2026-05-01T10:05:00Z");
@@ -121,7 +121,7 @@ async fn passes_are_limited_to_a_multiple_of_the_stock_and_one_buyer_has_one() {
     let sale = protected(&mut app, 2, json!({"pass": true, "pass_factor": 2})).await;
     let mut buyers = app.buyers(6).await;
     let mine = pass_of(&ask_pass(&mut buyers[0], &sale, &json!({})).await);
-    assert_eq!(pass_of(&ask_pass(&mut buyers[0], &sale, &json!({})).await), mine, "the same again");
+    assert_eq!(pass_of(&ask_pass(&mut buyers[0], &sale, &json!({})).await), mine, "a buyer has one pass");
     for buyer in &mut buyers[1..4] {
         pass_of(&ask_pass(buyer, &sale, &json!({})).await);
     }
@@ -131,7 +131,7 @@ async fn passes_are_limited_to_a_multiple_of_the_stock_and_one_buyer_has_one() {
 }
 
 #[tokio::test]
-async fn an_answer_that_led_to_no_pass_can_be_shown_again() {
+async fn a_solution_refused_for_lack_of_quota_can_be_submitted_again() {
     let mut app = TestApp::start().await;
     let protect = json!({"challenge": "pow", "pow_difficulty": 1, "pass_factor": 1});
     let sale = protected(&mut app, 1, protect).await;
@@ -167,7 +167,7 @@ async fn a_forged_pass_is_refused_and_changes_nothing() {
 }
 
 #[tokio::test]
-async fn sales_without_protection_ask_for_nothing() {
+async fn sales_without_protection_require_no_pass() {
     let mut app = TestApp::start().await;
     let sale = app.sale(5, 2).await;
     let mut buyer = app.buyer().await;

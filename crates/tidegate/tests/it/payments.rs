@@ -1,4 +1,4 @@
-//! Paying, late paying, giving back: paid xor returned.
+//! Payments, late payments and refunds: an order is either paid or returned.
 
 use std::time::Duration;
 
@@ -45,14 +45,14 @@ async fn a_paid_order_can_be_refunded_by_an_operator_only_and_its_unit_is_sold_a
     }
     bought(&mut buyers[1], &sale, 1).await;
     app.sound(&sale, 0, 1, 0).await;
-    app.app.ordering.give_refunds().await.unwrap();
+    app.app.ordering.process_refunds().await.unwrap();
     let shown = app.operator.get(&format!("/v1/admin/orders/{id}")).await.unwrap().json();
     assert_eq!(shown["refunds"][0]["done"], true);
-    assert_eq!(app.app.ordering.give_refunds().await.unwrap(), 0, "given back once");
+    assert_eq!(app.app.ordering.process_refunds().await.unwrap(), 0, "a refund is paid out once");
 }
 
 #[tokio::test]
-async fn a_payment_notice_that_comes_late_ends_in_exactly_one_refund() {
+async fn late_payment_is_refunded_once() {
     let mut app = TestApp::start().await;
     let sale = app.sale(1, 1).await;
     let mut buyer = app.buyer().await;
@@ -84,7 +84,7 @@ async fn a_payment_notice_that_comes_late_ends_in_exactly_one_refund() {
     app.sound(&sale, 1, 0, 0).await;
 }
 
-/// The clock runs, the deadline passes while payments are under way, a thousand times.
+/// A thousand payments race with the expiry of their orders, on the system clock.
 #[tokio::test(flavor = "multi_thread")]
 async fn pay_against_expiry_is_always_paid_xor_returned() {
     let mut app = TestApp::builder().alive().with("TIDEGATE__PAYMENT__SANDBOX_DELAY_MS", "3").start().await;
@@ -100,7 +100,7 @@ async fn pay_against_expiry_is_always_paid_xor_returned() {
             let placed = answer.json();
             let id = placed["id"].as_str().unwrap().to_owned();
             let pay_by: tidegate_core::Moment = placed["pay_by"].as_str().unwrap().parse().unwrap();
-            // Arrive from 12 ms before the deadline to 4 ms after it.
+            // Payments start between 12 ms before and 4 ms after the deadline.
             let aim = pay_by - Duration::from_millis(12) + Duration::from_millis(number as u64 % 17);
             tokio::time::sleep(tidegate_app::clock::Clock::System.now().until(aim)).await;
             (pay(&mut buyer, &id).await, id, buyer)
@@ -123,5 +123,5 @@ async fn pay_against_expiry_is_always_paid_xor_returned() {
         }
     }
     app.sound(&sale, 1000 - paid, 0, paid).await;
-    assert!((1..1000).contains(&paid), "both sides won some of the races: {paid} were paid");
+    assert!((1..1000).contains(&paid), "both payment and expiry must win some races: {paid} were paid");
 }

@@ -1,4 +1,4 @@
-//! Somebody who receives webhooks and coupon requests, as well or as badly as a test wants.
+//! An HTTP server that receives webhooks and coupon requests and answers as a test specifies.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -27,13 +27,13 @@ impl Got {
         serde_json::from_slice(&self.body).unwrap()
     }
 
-    /// Whether any library that knows Standard Webhooks takes it.
+    /// Whether the signature verifies with the Standard Webhooks library.
     pub(crate) fn verifies(&self, secret: &str) -> bool {
         standardwebhooks::Webhook::new(secret).unwrap().verify(&self.body, &self.headers).is_ok()
     }
 }
 
-/// What to answer: a status with headers and a body, or nothing at all.
+/// The answer of the receiver; `Hang` sends none.
 #[derive(Clone, Debug)]
 pub(crate) enum Reply {
     Status(u16),
@@ -52,7 +52,7 @@ pub(crate) struct Receiver {
 }
 
 impl Receiver {
-    /// `choose` is told what came and how many came before it.
+    /// `choose` gets the request and the number of earlier ones, and returns the answer.
     pub(crate) async fn start(choose: impl Fn(&Got, usize) -> Reply + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let receiver = Self { address: listener.local_addr().unwrap(), got: Arc::default() };
@@ -61,7 +61,7 @@ impl Receiver {
             while let Ok((stream, _)) = listener.accept().await {
                 let (got, choose) = (got.clone(), choose.clone());
                 let service = service_fn(move |request| answer(request, got.clone(), choose.clone()));
-                // A sender that hangs up is none of the receiver's business.
+                // Errors of a connection are ignored: the sender may disconnect.
                 tokio::spawn(
                     hyper::server::conn::http1::Builder::new()
                         .serve_connection(TokioIo::new(stream), service),
@@ -71,7 +71,7 @@ impl Receiver {
         receiver
     }
 
-    /// One that takes everything, over TLS.
+    /// Starts a receiver that answers every request with 200, over TLS.
     pub(crate) async fn start_tls(made: &rcgen::CertifiedKey<rcgen::KeyPair>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let receiver = Self { address: listener.local_addr().unwrap(), got: Arc::default() };
@@ -92,7 +92,6 @@ impl Receiver {
                     let Ok(stream) = acceptor.accept(stream).await else { return };
                     let choose: Arc<Choose> = Arc::new(|_, _| Reply::Status(200));
                     let service = service_fn(move |request| answer(request, got.clone(), choose.clone()));
-                    // As above.
                     let _ = hyper::server::conn::http1::Builder::new()
                         .serve_connection(TokioIo::new(stream), service)
                         .await;
@@ -106,19 +105,19 @@ impl Receiver {
         format!("http://{}/hooks", self.address)
     }
 
-    /// What came, with what was answered.
+    /// All requests, with the status of the answer.
     pub(crate) fn all(&self) -> Vec<(Got, u16)> {
         self.got.lock().clone()
     }
 
-    /// What was answered with a 2xx.
+    /// Requests answered with 2xx.
     pub(crate) fn taken(&self) -> Vec<Got> {
         self.all().into_iter().filter(|(_, status)| (200..300).contains(status)).map(|(got, _)| got).collect()
     }
 
-    /// Waits until so many were taken.
+    /// Waits until `count` requests were answered with 2xx.
     pub(crate) async fn wait_for(&self, count: usize) -> Vec<Got> {
-        eventually(&format!("{count} requests are taken"), async || {
+        eventually(&format!("{count} requests are answered with 2xx"), async || {
             let taken = self.taken();
             if taken.len() >= count { Ok(taken) } else { Err(taken.len()) }
         })

@@ -11,7 +11,7 @@ use tokio::sync::mpsc;
 
 use crate::support::{TestApp, bought, pay, refused};
 
-/// Opens the stream with a token and passes on the states it tells, until it ends.
+/// Opens the event stream and forwards the order's states until it ends.
 async fn watch(url: String, token: String, order: String, told: mpsc::UnboundedSender<String>) {
     let stream = TcpStream::connect(url.strip_prefix("http://").unwrap()).await.unwrap();
     let mut stream = BufReader::new(stream);
@@ -30,7 +30,7 @@ async fn watch(url: String, token: String, order: String, told: mpsc::UnboundedS
     }
 }
 
-/// A buyer with an order that is being watched.
+/// A buyer with an order, and the states of its event stream.
 async fn watched(app: &mut TestApp) -> (Client, String, mpsc::UnboundedReceiver<String>) {
     let sale = app.sale(2, 2).await;
     let minted = app.operator.post("/v1/admin/tokens", &json!({"count": 1})).await.unwrap().json();
@@ -42,9 +42,11 @@ async fn watched(app: &mut TestApp) -> (Client, String, mpsc::UnboundedReceiver<
     (buyer, id, told)
 }
 
-/// What the stream tells next; `None` once it has ended.
+/// The next state of the stream; `None` at its end.
 async fn next(told: &mut mpsc::UnboundedReceiver<String>) -> Option<String> {
-    tokio::time::timeout(Duration::from_secs(10), told.recv()).await.expect("the stream goes on or ends")
+    tokio::time::timeout(Duration::from_secs(10), told.recv())
+        .await
+        .expect("the stream sends an event or ends")
 }
 
 #[tokio::test]
@@ -57,7 +59,7 @@ async fn changes_are_pushed_as_they_happen() {
     let path = format!("/v1/admin/orders/{id}/refund");
     app.operator.expect(200, Method::POST, &path, None).await.unwrap();
     assert_eq!(next(&mut told).await.as_deref(), Some("refunded"));
-    assert_eq!(next(&mut told).await, None, "nothing more can happen to it");
+    assert_eq!(next(&mut told).await, None, "the stream ends with a final state");
 }
 
 #[tokio::test]

@@ -1,4 +1,4 @@
-//! A server in this process with a clock that stands still until a test moves it.
+//! A server in the test process with a manual clock, and requests that many tests share.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use tidegate::cluster;
 use tidegate::config::{Config, Sources, load};
-use tidegate::embedded::{self, Opened};
+use tidegate::embedded::{self, OpenApp};
 use tidegate::workers;
 use tidegate_admission::embedded::journal::disk::{Disk, RealDisk};
 use tidegate_app::App;
@@ -30,7 +30,7 @@ pub(crate) struct TestApp {
     pub(crate) url: String,
     pub(crate) clock: Clock,
     pub(crate) operator: Client,
-    opened: Opened,
+    opened: OpenApp,
     directory: TempDir,
     settings: BTreeMap<String, String>,
 }
@@ -40,13 +40,13 @@ fn wants_cluster() -> bool {
     std::env::var("TIDEGATE_TEST_ON").is_ok_and(|on| on == "cluster")
 }
 
-/// A database and a prefix of its own, on servers that all tests share.
+/// Adds the settings of a node with its own database and key prefix, on servers that all tests share.
 fn on_cluster(settings: &mut BTreeMap<String, String>) {
     static SERVERS: OnceLock<(Redis, Postgres)> = OnceLock::new();
     static NUMBER: AtomicU32 = AtomicU32::new(0);
     let (redis, postgres) = SERVERS.get_or_init(|| (Redis::start(&[]), Postgres::start()));
     let name = format!("it{}", NUMBER.fetch_add(1, Ordering::Relaxed));
-    // A server that is started again keeps what it has.
+    // A restarted server keeps its database and prefix.
     if !settings.contains_key("TIDEGATE_DATABASE_URL") {
         settings.insert("TIDEGATE_DATABASE_URL".into(), postgres.create(&name));
         settings.insert("TIDEGATE_REDIS_URL".into(), redis.url());
@@ -56,7 +56,7 @@ fn on_cluster(settings: &mut BTreeMap<String, String>) {
     }
 }
 
-/// What a test wants to be different.
+/// Settings that differ from the defaults of the tests.
 #[derive(Default)]
 pub(crate) struct Builder {
     settings: BTreeMap<String, String>,
@@ -76,7 +76,7 @@ impl Builder {
         self
     }
 
-    /// Workers run, and time passes.
+    /// Runs the background workers, on the system clock.
     pub(crate) fn alive(mut self) -> Self {
         self.workers = true;
         self.system_clock = true;
@@ -98,11 +98,11 @@ impl Builder {
         let config = Self::config(environment, &directory);
         let disk = self.disk.unwrap_or(Box::new(RealDisk));
         let opened = if config.is_cluster() {
-            let joined = cluster::join_at(&config, clock.clone()).await.unwrap();
+            let joined = cluster::join_with_clock(&config, clock.clone()).await.unwrap();
             workers::start_node(&joined.opened.app, joined.news);
             joined.opened
         } else {
-            embedded::open_on(&config, clock.clone(), disk).await.unwrap()
+            embedded::open_with_disk(&config, clock.clone(), disk).await.unwrap()
         };
         let app = opened.app.clone();
         app.start().await.unwrap();
@@ -151,7 +151,7 @@ impl TestApp {
         item["id"].as_str().unwrap().to_owned()
     }
 
-    /// The terms of a sale that is open now for an hour.
+    /// The terms of a sale that is open for an hour from now.
     pub(crate) async fn terms(&mut self, stock: u32, limit: u32) -> Value {
         let now = self.app.now();
         json!({
@@ -167,7 +167,7 @@ impl TestApp {
         sale["id"].as_str().unwrap().to_owned()
     }
 
-    /// A live sale.
+    /// Creates a live sale and returns its id.
     pub(crate) async fn sale(&mut self, stock: u32, limit: u32) -> String {
         let terms = self.terms(stock, limit).await;
         let sale = self.draft(&terms).await;
@@ -180,7 +180,7 @@ impl TestApp {
         self.operator.expect(200, Method::POST, &path, None).await.unwrap()
     }
 
-    /// The terms of a draw that is open now for an hour: 100 seats, 10 plays each.
+    /// The terms of a draw that is open for an hour from now: 100 seats, 10 plays per user.
     pub(crate) fn draw_terms(&self, prizes: &Value) -> Value {
         let now = self.app.now();
         json!({
@@ -189,7 +189,7 @@ impl TestApp {
         })
     }
 
-    /// A live draw, after `change` of its terms.
+    /// Creates a live draw with terms modified by `change`, and returns its id.
     pub(crate) async fn draw(&mut self, prizes: &Value, change: impl FnOnce(&mut Value)) -> String {
         let mut terms = self.draw_terms(prizes);
         change(&mut terms);
@@ -204,35 +204,35 @@ impl TestApp {
         self.operator.expect(200, Method::POST, &path, None).await.unwrap()
     }
 
-    /// Sends everything that is due now, and waits until it has come back.
+    /// Sends all due deliveries and waits for their results.
     pub(crate) async fn deliver(&mut self) {
         self.recorded().await;
-        eventually("deliveries come back", async || {
-            !self.app.deliveries.dispatch().await.unwrap() && !self.app.deliveries.any_on_their_way()
+        eventually("no delivery is due or in progress", async || {
+            !self.app.deliveries.dispatch().await.unwrap() && !self.app.deliveries.has_in_flight()
         })
         .await;
     }
 
-    /// The ledger's file, to do what the program would not.
+    /// A direct connection to the ledger's SQLite file, for changes that the program would not make.
     pub(crate) fn raw_ledger(&self) -> rusqlite::Connection {
         rusqlite::Connection::open(self.data_dir().join("ledger.db")).unwrap()
     }
 
-    /// The same with another setting.
+    /// Restarts the server with a changed setting.
     pub(crate) async fn restart_with(mut self, variable: &str, value: &str) -> Self {
         self.settings.insert(variable.into(), value.into());
         self.restart().await
     }
 
-    /// Stops the server and starts another on the same data.
+    /// Restarts the server on the same data.
     pub(crate) async fn restart(self) -> Self {
         let Self { app, clock, directory, settings, opened, .. } = self;
         app.close();
         app.stop().await;
         let weak = Arc::downgrade(&app);
         drop((app, opened));
-        // The last requests may still hold it for a moment.
-        // A node's task that listens for changes of other nodes ends with its process only.
+        // The last requests may still hold the app for a moment. The task of a node that listens to other nodes never
+        // releases it.
         let listening = usize::from(wants_cluster());
         eventually("nothing holds the stopped server", async || match weak.strong_count() {
             holders if holders <= listening => Ok(()),
@@ -258,7 +258,7 @@ impl TestApp {
         self.operator.expect(200, Method::GET, &path, None).await.unwrap()["counters"].clone()
     }
 
-    /// Waits until every acknowledged claim is recorded: the metric that counts the others says zero.
+    /// Waits until every acknowledged claim is recorded, according to the metrics.
     pub(crate) async fn recorded(&mut self) {
         eventually("every acknowledged claim is recorded", async || {
             let metrics = self.operator.get("/metrics").await.unwrap();
@@ -267,7 +267,7 @@ impl TestApp {
         .await;
     }
 
-    /// Waits for the recorder, then checks that the audit is content and stock is where it should be.
+    /// Waits for the recorder, then asserts that the audit finds nothing, and the numbers of units.
     pub(crate) async fn sound(&mut self, sale: &str, available: u32, awaiting: u32, paid: u32) {
         self.recorded().await;
         let audit = self.operator.get(&format!("/v1/admin/sales/{sale}/audit")).await.unwrap().json();
@@ -282,7 +282,7 @@ pub(crate) async fn order(buyer: &mut Client, sale: &str, quantity: i64) -> Answ
     buyer.post(&format!("/v1/sales/{sale}/orders"), &json!({"quantity": quantity})).await.unwrap()
 }
 
-/// Orders and gives the order's id.
+/// Places an order that must be accepted; returns its id.
 pub(crate) async fn bought(buyer: &mut Client, sale: &str, quantity: i64) -> String {
     let answer = order(buyer, sale, quantity).await;
     assert_eq!(answer.status, 201, "{:?}", answer.body);
@@ -311,7 +311,7 @@ pub(crate) fn refused(answer: &Answer, status: u16, code: &str) {
     }
 }
 
-/// The program as cargo built it.
+/// The path of the built program.
 pub(crate) fn program() -> PathBuf {
     PathBuf::from(env!("CARGO_BIN_EXE_tidegate"))
 }

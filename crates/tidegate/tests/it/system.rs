@@ -1,11 +1,11 @@
-//! What machines and engineers ask: readiness, metrics, the API document.
+//! Health, metrics, the OpenAPI document, and the absence of secrets in the ledger.
 
 use serde_json::{Value, json};
 
 use crate::support::{TestApp, bought, order};
 
 #[tokio::test]
-async fn it_is_alive_and_ready() {
+async fn the_server_is_alive_and_ready() {
     let mut app = TestApp::start().await;
     assert_eq!(app.operator.get("/healthz").await.unwrap().body, "ok");
     assert_eq!(app.operator.get("/readyz").await.unwrap().json(), json!({"status": "ready"}));
@@ -59,7 +59,7 @@ async fn the_api_document_describes_every_call_of_the_contract() {
     assert_eq!(unresolved, Vec::<String>::new());
 }
 
-/// Collects references that lead nowhere.
+/// Collects unresolved references.
 fn find_references(api: &Value, value: &Value, unresolved: &mut Vec<String>) {
     match value {
         Value::Object(fields) => {
@@ -86,12 +86,12 @@ async fn the_docs_work_offline() {
     assert_eq!(app.operator.get("/docs/swagger-ui-bundle.js").await.unwrap().status, 200);
 }
 
-/// They look at the journal's metrics and at SQLite's file.
+/// Tests of the journal's metrics and of SQLite's file.
 mod embedded_only {
     use super::*;
 
     #[tokio::test]
-    async fn metrics_tell_orders_stock_queue_and_commits() {
+    async fn metrics_report_orders_stock_queue_and_commits() {
         let mut app = TestApp::start().await;
         let sale = app.sale(2, 1).await;
         let mut buyers = app.buyers(3).await;
@@ -115,7 +115,10 @@ mod embedded_only {
         let made_up = hyper::Method::from_bytes(b"MADEUP").unwrap();
         app.operator.send(made_up, "/v1/sales", None, None).await.unwrap();
         let metrics = app.operator.get("/metrics").await.unwrap();
-        assert!(!String::from_utf8_lossy(&metrics.body).contains("MADEUP"), "clients do not make up series");
+        assert!(
+            !String::from_utf8_lossy(&metrics.body).contains("MADEUP"),
+            "clients cannot create metric series"
+        );
     }
 
     #[tokio::test]

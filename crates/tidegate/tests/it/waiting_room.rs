@@ -1,4 +1,4 @@
-//! The waiting room: fair, one place per account, no way round, nobody forgotten.
+//! The waiting room: fair order, one place per account, admission rate, and restarts.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use tidegate_rehearse::client::Client;
 
 use crate::support::{TestApp, order, refused};
 
-/// A sale that starts in a minute and admits two a second.
+/// Creates a sale that starts in a minute and admits two buyers per second.
 async fn room(app: &mut TestApp, stock: u32) -> String {
     let mut terms = app.terms(stock, 1).await;
     terms["starts_at"] = json!("2026-05-01T10:01:00Z");
@@ -35,7 +35,7 @@ async fn pass_time(app: &TestApp, seconds: u64) {
 }
 
 #[tokio::test]
-async fn early_ones_are_shuffled_by_a_seed_that_was_committed_to() {
+async fn early_buyers_are_shuffled_by_a_committed_seed() {
     let mut app = TestApp::start().await;
     let sale = room(&mut app, 100).await;
     let mut buyers = app.buyers(12).await;
@@ -47,14 +47,14 @@ async fn early_ones_are_shuffled_by_a_seed_that_was_committed_to() {
         );
     }
     let before = app.operator.get(&format!("/v1/sales/{sale}")).await.unwrap().json();
-    assert_eq!(before.get("queue_seed"), None, "nobody knows it before the start");
+    assert_eq!(before.get("queue_seed"), None, "the seed is secret before the start");
     app.clock.advance(Duration::from_secs(60));
     app.app.waiting_rooms.admit_all().await.unwrap();
     let after = app.operator.get(&format!("/v1/sales/{sale}")).await.unwrap().json();
     let seed = after["queue_seed"].as_str().unwrap();
     let seed: Vec<u8> =
         (0..64).step_by(2).map(|at| u8::from_str_radix(&seed[at..at + 2], 16).unwrap()).collect();
-    assert_eq!(after["queue_commitment"], token("", &digest(&[&seed])), "it is the one that was promised");
+    assert_eq!(after["queue_commitment"], token("", &digest(&[&seed])), "the seed matches the commitment");
     let mut ranked = Vec::new();
     for buyer in &mut buyers {
         let id = buyer.get("/v1/me").await.unwrap().json()["id"].as_str().unwrap().to_owned();
@@ -63,7 +63,7 @@ async fn early_ones_are_shuffled_by_a_seed_that_was_committed_to() {
     }
     ranked.sort_unstable();
     let positions: Vec<u64> = ranked.iter().map(|(_, position)| *position).collect();
-    assert_eq!(positions, (1..=12).collect::<Vec<_>>(), "anybody can recompute the order");
+    assert_eq!(positions, (1..=12).collect::<Vec<_>>(), "the order follows from the published seed");
 }
 
 #[tokio::test]
@@ -97,7 +97,7 @@ async fn admission_keeps_its_rate_and_hands_out_the_pass() {
 }
 
 #[tokio::test]
-async fn two_browsers_of_one_account_hold_one_place_and_whoever_leaves_is_skipped() {
+async fn an_account_holds_one_place_and_absent_buyers_are_skipped() {
     let mut app = TestApp::start().await;
     let sale = room(&mut app, 100).await;
     app.clock.advance(Duration::from_secs(60));
@@ -115,12 +115,16 @@ async fn two_browsers_of_one_account_hold_one_place_and_whoever_leaves_is_skippe
     app.app.waiting_rooms.admit_all().await.unwrap();
     pass_time(&app, 1).await;
     assert_eq!(place(&mut again, &sale).await["state"], "admitted");
-    assert_eq!(place(&mut last, &sale).await["state"], "admitted", "the abandoned place cost nobody a turn");
+    assert_eq!(
+        place(&mut last, &sale).await["state"],
+        "admitted",
+        "an abandoned place does not use up an admission"
+    );
     refused(&gone.get(&format!("/v1/sales/{sale}/queue")).await.unwrap(), 404, "not_found");
 }
 
 #[tokio::test]
-async fn a_pass_that_was_not_used_in_time_costs_the_place() {
+async fn an_unused_pass_expires_with_its_place() {
     let mut app = TestApp::start().await;
     let sale = room(&mut app, 100).await;
     let mut buyer = app.buyer().await;
@@ -138,7 +142,7 @@ async fn a_pass_that_was_not_used_in_time_costs_the_place() {
 }
 
 #[tokio::test]
-async fn those_without_hope_are_told() {
+async fn a_buyer_without_a_chance_is_marked_hopeless() {
     let mut app = TestApp::start().await;
     let sale = room(&mut app, 1).await;
     let mut buyers = app.buyers(3).await;
@@ -160,7 +164,7 @@ async fn those_without_hope_are_told() {
 }
 
 #[tokio::test]
-async fn a_challenge_stands_before_the_room_where_the_sale_asks_for_one() {
+async fn joining_the_waiting_room_requires_the_challenge() {
     let mut app = TestApp::start().await;
     let mut terms = app.terms(5, 1).await;
     terms["protect"] = json!({"admit_per_s": 2, "challenge": "pow", "pow_difficulty": 1});
@@ -175,7 +179,7 @@ async fn a_challenge_stands_before_the_room_where_the_sale_asks_for_one() {
 }
 
 #[tokio::test]
-async fn a_restart_forgets_nobody() {
+async fn the_waiting_room_survives_a_kill() {
     use tidegate_app::clock::Clock;
     use tidegate_rehearse::server::Server;
 
@@ -208,12 +212,12 @@ async fn a_restart_forgets_nobody() {
         let place = place(&mut Client::new(server.url(), Some(token)).unwrap(), &sale).await;
         ahead.push(place["ahead"].as_u64().unwrap_or(0));
     }
-    assert!(ahead.is_sorted() && *ahead.last().unwrap() >= 20, "in the same order: {ahead:?}");
+    assert!(ahead.is_sorted() && *ahead.last().unwrap() >= 20, "the order survives the restart: {ahead:?}");
     assert!(server.stop().await.unwrap());
 }
 
 #[tokio::test]
-async fn a_changed_rate_of_admission_holds_at_once_and_is_written_down() {
+async fn a_changed_admission_rate_applies_at_once_and_is_logged() {
     let mut app = TestApp::start().await;
     let sale = room(&mut app, 100).await;
     let mut buyers = app.buyers(6).await;

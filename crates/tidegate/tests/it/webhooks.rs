@@ -1,4 +1,4 @@
-//! Webhooks against receivers that fail, hang, redirect and lie: every event arrives, signed, in order per order.
+//! Webhooks to receivers that fail, hang or redirect: every event arrives, signed, in order per order.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ async fn hook(app: &mut TestApp, url: &str, events: &Value) -> (String, String) 
     (made["id"].as_str().unwrap().to_owned(), made["secret"].as_str().unwrap().to_owned())
 }
 
-/// Kinds of what arrived about one subject, in the order of arrival, repetitions left out.
+/// The kinds of the events about one subject, in order of arrival, without repetitions.
 fn story(got: &[Got], subject: &str) -> Vec<String> {
     let mut kinds: Vec<String> = Vec::new();
     for event in got.iter().map(Got::json).filter(|event| event["subject"] == subject) {
@@ -32,7 +32,7 @@ fn story(got: &[Got], subject: &str) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn events_arrive_signed_in_one_envelope_and_only_those_asked_for() {
+async fn only_subscribed_events_arrive_signed_in_one_envelope() {
     let receiver = Receiver::start(|_, _| Reply::Status(204)).await;
     let mut app = allowing_loopback().alive().start().await;
     let sale = app.sale(10, 10).await;
@@ -47,7 +47,7 @@ async fn events_arrive_signed_in_one_envelope_and_only_those_asked_for() {
     assert!(got.iter().all(|got| got.verifies(&secret)), "signatures verify");
     assert!(
         got.iter().all(|got| got.json()["subject"] != before.as_str()),
-        "nothing from before it was made"
+        "no events from before the webhook was created"
     );
     assert_eq!(story(&got, &order), ["order.created", "order.paid"]);
     let paid = got[1].json();
@@ -57,12 +57,12 @@ async fn events_arrive_signed_in_one_envelope_and_only_those_asked_for() {
     assert_eq!(got[0].headers["webhook-id"], got[0].json()["id"].as_str().unwrap());
     assert_eq!(got[0].headers["content-type"], "application/cloudevents+json");
     tokio::time::sleep(Duration::from_millis(300)).await;
-    assert_eq!(receiver.all().len(), 2, "the pause was not asked for, and nothing comes twice without need");
+    assert_eq!(receiver.all().len(), 2, "the pause is not subscribed, and no event is sent twice");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_receiver_that_fails_for_a_while_gets_everything_in_order_per_order() {
-    // Every third request fails, and the first ten all do.
+    // The first ten requests fail, then every third one.
     let receiver =
         Receiver::start(|_, before| Reply::Status(if before < 10 || before % 3 == 0 { 500 } else { 200 }))
             .await;
@@ -90,13 +90,13 @@ async fn a_receiver_that_fails_for_a_while_gets_everything_in_order_per_order() 
     })
     .await;
     assert!(receiver.taken().iter().all(|got| got.verifies(&secret)));
-    // Tried again with the same id, so that the receiver can tell.
+    // A retry has the same id, so that the receiver recognizes it.
     let ids = |id: &str| receiver.all().iter().filter(|(got, _)| got.headers["webhook-id"] == id).count();
     assert!(receiver.all().iter().any(|(got, _)| ids(got.headers["webhook-id"].to_str().unwrap()) > 1));
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn one_that_hangs_and_one_that_redirects_keep_nobody_else_waiting() {
+async fn hanging_and_redirecting_receivers_delay_no_other() {
     let trap = Receiver::start(|_, _| Reply::Status(200)).await;
     let elsewhere = trap.url();
     let (hangs, redirects, works) = (
@@ -122,12 +122,12 @@ async fn one_that_hangs_and_one_that_redirects_keep_nobody_else_waiting() {
         if shown { Ok(()) } else { Err(failed) }
     })
     .await;
-    assert_eq!(trap.all().len(), 0, "nobody was sent on");
+    assert_eq!(trap.all().len(), 0, "the redirect was not followed");
     assert!(!redirects.all().is_empty() && !hangs.all().is_empty());
 }
 
 #[tokio::test]
-async fn a_receiver_that_is_gone_is_disabled_and_can_be_enabled_and_replayed() {
+async fn a_410_disables_a_webhook_that_can_be_enabled_and_replayed() {
     let receiver = Receiver::start(|_, before| Reply::Status(if before == 0 { 410 } else { 200 })).await;
     let mut app = allowing_loopback().alive().start().await;
     let (id, _) = hook(&mut app, &receiver.url(), &json!(["sale.*", "order.created"])).await;
@@ -149,7 +149,7 @@ async fn a_receiver_that_is_gone_is_disabled_and_can_be_enabled_and_replayed() {
         422,
         "validation_failed",
     );
-    // The order may not be fanned out yet: what is not is sent anyway.
+    // The order's event may not be fanned out yet; in that case the dispatcher sends it without a replay.
     eventually("everything is sent again", async || {
         app.operator.expect(200, Method::POST, &replay, Some(&json!({"after": "0"}))).await.unwrap();
         let sent = (story(&receiver.taken(), &order), story(&receiver.taken(), &sale));
@@ -233,7 +233,7 @@ async fn https_receivers_are_checked_against_trusted_certificates() {
 }
 
 #[tokio::test]
-async fn plays_and_prizes_are_told_of_too() {
+async fn plays_and_prizes_are_sent_to_webhooks() {
     let receiver = Receiver::start(|_, _| Reply::Status(200)).await;
     let mut app = allowing_loopback().alive().start().await;
     hook(&mut app, &receiver.url(), &json!(["play.*", "prize.*"])).await;
@@ -253,7 +253,7 @@ async fn plays_and_prizes_are_told_of_too() {
 }
 
 #[tokio::test]
-async fn a_busy_receiver_is_not_asked_before_it_said() {
+async fn retry_after_of_a_receiver_is_respected() {
     let receiver =
         Receiver::start(|_, before| if before == 0 { Reply::RetryAfter("100") } else { Reply::Status(200) })
             .await;

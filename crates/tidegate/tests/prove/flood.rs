@@ -1,4 +1,5 @@
-//! A flood of ten times what is admitted: orders go on, refusals stay quick, memory stays flat.
+//! A flood of orders without a pass, at ten times the rate of honest orders: orders are still accepted, refusals stay
+//! fast, memory does not grow.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -38,8 +39,7 @@ async fn set_up(operator: &mut Client) -> (String, Arc<Vec<String>>) {
     (sale, Arc::new(tokens.collect()))
 }
 
-/// Runs `act` at a pace, from `connections` connections, for one phase; gives what became of each, by its planned
-/// moment.
+/// Runs `act` at a fixed rate for one phase, spread over `connections` tasks; `act` gets its number and planned time.
 async fn paced<F>(connections: u64, per_s: u64, act: impl Fn(u64, Instant) -> F + Clone + Send + 'static)
 where
     F: Future<Output = ()> + Send + 'static,
@@ -64,7 +64,7 @@ where
     tasks.join_all().await;
 }
 
-/// Honest buyers: a pass, then an order. Gives how many orders were taken.
+/// Honest buyers: a pass, then an order. Returns the number of accepted orders.
 async fn orders(url: String, sale: String, tokens: Arc<Vec<String>>) -> u64 {
     let taken = Arc::new(AtomicU64::new(0));
     let clients: Arc<Vec<_>> = Arc::new(
@@ -89,7 +89,7 @@ async fn orders(url: String, sale: String, tokens: Arc<Vec<String>>) -> u64 {
     taken.load(Ordering::Relaxed)
 }
 
-/// Scripts without a pass. Gives how long their refusals took, from the planned moment.
+/// Bots without a pass. Returns the latency of their refusals, measured from the planned time.
 async fn flood(url: String, sale: String, tokens: Arc<Vec<String>>) -> Histogram<u64> {
     let latency = Arc::new(parking_lot::Mutex::new(Histogram::new_with_bounds(1, 60_000_000, 3).unwrap()));
     let clients: Arc<Vec<_>> = Arc::new(
@@ -116,7 +116,7 @@ async fn flood(url: String, sale: String, tokens: Arc<Vec<String>>) -> Histogram
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn under_ten_times_the_load_orders_go_on_refusals_are_quick_and_memory_is_flat() {
+async fn a_flood_of_refused_orders_leaves_throughput_latency_and_memory_stable() {
     let directory = tempfile::tempdir().unwrap();
     let server = Server::start_in(&program(), directory.path(), ADMIN_KEY, &[]).await.unwrap();
     let url = server.url().to_owned();

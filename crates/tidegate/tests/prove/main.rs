@@ -1,6 +1,6 @@
-//! Longer campaigns than every test run can afford: `make prove`.
+//! Tests that take too long for every run: `make prove`.
 
-#![expect(clippy::unwrap_used, reason = "a test says what it expects by failing")]
+#![expect(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
 
 #[path = "../it/embedded_only/crash.rs"]
 mod crash;
@@ -19,6 +19,6 @@ async fn three_hundred_kills_lose_nothing_and_sell_nothing_twice() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_fast_path_answers_what_hyper_answers_for_long() {
+async fn the_fast_path_answers_what_hyper_answers_in_20_000_cases() {
     fast_path_fuzz::compare(1_000..21_000).await;
 }

@@ -1,4 +1,4 @@
-//! A million recorded orders: the restart stays short and the memory small.
+//! A restart with a million recorded orders: time until ready, and memory.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -18,7 +18,7 @@ use crate::support::{ADMIN_KEY, program};
 const ORDERS: u32 = 1_000_000;
 const BATCH: u32 = 5_000;
 
-/// A sale half of whose stock is about to be sold.
+/// Publishes a sale with a stock of twice `ORDERS`.
 async fn publish(operator: &mut Client) -> String {
     let price = json!({"amount": 9900, "currency": "CNY"});
     let item = json!({"name": "Lamp", "price": price});
@@ -34,7 +34,7 @@ async fn publish(operator: &mut Client) -> String {
     sale
 }
 
-/// Records a million orders of a million buyers, as the recorder would.
+/// Records one order each for a million buyers, in batches.
 async fn record(ledger: &SqlLedger) {
     let campaign = ledger.campaigns.published("sale", Page::ALL).await.unwrap().remove(0).0;
     let now = Clock::System.now();

@@ -19,7 +19,7 @@ pub(super) struct Window {
     pub(super) recorded: Position,
     /// Fetched and not recorded. Claims of one entry are adjacent.
     pub(super) claims: VecDeque<FetchedClaim>,
-    /// RecordOutcome claims whose entry has others that are not.
+    /// Recorded claims whose entry has others that are not.
     partial: Vec<FetchedClaim>,
     /// When entries of dead readers were last looked for.
     pub(super) takeover_at: Option<Instant>,
@@ -27,8 +27,6 @@ pub(super) struct Window {
     pub(super) pause: Duration,
     /// Entries of the next fetch: as many as contained enough claims the last time.
     pub(super) fetch_size: usize,
-    /// The reader has waited for a burst and has not reached the end of the stream since.
-    pub(super) is_behind: bool,
 }
 
 impl Window {
@@ -40,7 +38,6 @@ impl Window {
             takeover_at: None,
             pause,
             fetch_size: INITIAL_FETCH,
-            is_behind: false,
         }
     }
 

@@ -3,11 +3,11 @@
 use serde::Serialize;
 use serde_json::Value;
 use tidegate_app::App;
-use tidegate_app::records::{Delivery, Target};
+use tidegate_app::ledger_types::{Delivery, Target};
 use tidegate_core::Role;
 use utoipa::ToSchema;
 
-/// Something that has to reach somebody.
+/// A prize for its winner, or an event for a webhook.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct DeliveryShape {
     id: String,
@@ -27,10 +27,10 @@ pub(crate) struct DeliveryShape {
     tries: u32,
     #[serde(skip_serializing_if = "Option::is_none")]
     last_error: Option<String>,
-    /// While it is new or failed.
+    /// Time of the next attempt, in the states `new` and `failed`.
     #[serde(skip_serializing_if = "Option::is_none")]
     next_try_at: Option<String>,
-    /// Not for viewers.
+    /// Shipping address; absent for viewers.
     #[serde(skip_serializing_if = "Option::is_none")]
     address: Option<Value>,
     created_at: String,

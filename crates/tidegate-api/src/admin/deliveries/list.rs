@@ -1,9 +1,9 @@
-//! Deliveries of prizes and webhooks.
+//! Listing deliveries.
 
 use axum::Json;
 use axum::extract::State;
 use serde::Deserialize;
-use tidegate_app::records::{Delivery, DeliveryFilter};
+use tidegate_app::ledger_types::{Delivery, DeliveryFilter};
 use tidegate_core::{DeliveryId, DeliveryState, DrawId};
 use tidegate_http::Site;
 use tidegate_http::input::{Id, Operator, PageQuery, StrictQuery};
@@ -18,18 +18,20 @@ use crate::json::PageShape;
 #[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct DeliveriesQuery {
-    /// Only those in this state: `waiting`, `new`, `failed`, `delivered` or `dead`.
+    /// Only deliveries in this state: `waiting`, `new`, `failed`, `delivered` or `dead`.
     state: Option<String>,
-    /// Only the prizes of this draw.
+    /// Only prizes of this draw.
     draw_id: Option<String>,
-    /// How many at most: 1 to 1000, 50 if not said.
+    /// Maximum number of entries: 1 to 1000, default 50.
     #[param(value_type = Option<u32>)]
     limit: Option<String>,
-    /// The `next` of the page before.
+    /// The `next` of the previous page.
     cursor: Option<String>,
 }
 
-/// Prizes and events on their way, with their tries and last error, newest first. Viewers do not see addresses.
+/// List deliveries, newest first.
+///
+/// Deliveries of prizes and of webhook events, with their attempts and last error. Viewers do not see addresses.
 #[utoipa::path(get, path = "/v1/admin/deliveries", tag = "operators", params(DeliveriesQuery),
     security(("bearer" = [])),
     responses((status = 200, body = PageShape<DeliveryShape>), (status = 401, body = Problem),
@@ -44,14 +46,14 @@ pub(crate) async fn list(
     let state = query.state.as_deref().map(DeliveryState::parse);
     if state == Some(None) {
         let states: Vec<_> = DeliveryState::ALL.iter().map(|state| state.as_str()).collect();
-        checks.wrong("state", format!("must be one of {}", states.join(", ")));
+        checks.error("state", format!("must be one of {}", states.join(", ")));
     }
     let draw = query.draw_id.as_deref().map(|text| app.parse::<DrawId>(text));
     if draw == Some(None) {
-        checks.wrong("draw_id", "is not the id of a draw");
+        checks.error("draw_id", "is not the id of a draw");
     }
     let campaign = draw.flatten().map(DrawId::campaign);
-    let filter = checks.done(Some(DeliveryFilter { state: state.flatten(), campaign }))?;
+    let filter = checks.finish(Some(DeliveryFilter { state: state.flatten(), campaign }))?;
     let page = PageQuery { limit: query.limit, cursor: query.cursor }.page(app, DeliveryId::raw)?;
     let deliveries = app.deliveries.list(filter, page).await?;
     let cursor = |delivery: &Delivery| app.print(delivery.id);
@@ -60,7 +62,7 @@ pub(crate) async fn list(
     })))
 }
 
-/// One delivery.
+/// Get a delivery.
 #[utoipa::path(get, path = "/v1/admin/deliveries/{id}", tag = "operators", params(("id" = String, Path)),
     security(("bearer" = [])),
     responses((status = 200, body = DeliveryShape), (status = 401, body = Problem), (status = 404, body = Problem)))]

@@ -1,4 +1,4 @@
-//! Retrying a delivery, and granting a prize that waits for an operator.
+//! Retrying a delivery, and releasing a prize that waits for an operator.
 
 use axum::Json;
 use axum::extract::State;
@@ -9,7 +9,9 @@ use tidegate_http::problem::Problem;
 
 use crate::admin::deliveries::json::DeliveryShape;
 
-/// Tries again at once what failed or was given up; an event that arrived is sent once more.
+/// Retry a delivery now.
+///
+/// Applies to deliveries that failed or were given up. A webhook event that was already delivered is sent again.
 #[utoipa::path(post, path = "/v1/admin/deliveries/{id}/retry", tag = "operators", params(("id" = String, Path)),
     security(("bearer" = [])),
     responses((status = 200, body = DeliveryShape), (status = 401, body = Problem),
@@ -20,11 +22,11 @@ pub(crate) async fn retry(
     Id(id): Id<DeliveryId>,
 ) -> Result<Json<DeliveryShape>, Problem> {
     let (app, by) = (site.app.clone(), who.actor());
-    let delivery = site.carry_out(async move { app.deliveries.retry(id, by).await }).await?;
+    let delivery = site.run_to_completion(async move { app.deliveries.retry(id, by).await }).await?;
     Ok(Json(DeliveryShape::of(&site.app, delivery, who.role)))
 }
 
-/// Grants a prize that waits for an operator.
+/// Release a prize that waits for an operator.
 #[utoipa::path(post, path = "/v1/admin/deliveries/{id}/grant", tag = "operators", params(("id" = String, Path)),
     security(("bearer" = [])),
     responses((status = 200, body = DeliveryShape), (status = 401, body = Problem),
@@ -35,6 +37,6 @@ pub(crate) async fn grant(
     Id(id): Id<DeliveryId>,
 ) -> Result<Json<DeliveryShape>, Problem> {
     let (app, by) = (site.app.clone(), who.actor());
-    let delivery = site.carry_out(async move { app.deliveries.grant(id, by).await }).await?;
+    let delivery = site.run_to_completion(async move { app.deliveries.grant(id, by).await }).await?;
     Ok(Json(DeliveryShape::of(&site.app, delivery, who.role)))
 }

@@ -9,8 +9,10 @@ use tidegate_http::problem::Problem;
 
 use crate::admin::json::AuditShape;
 
-/// Checks every promise about a draw against what is recorded, deals its plays again, and checks the gate against the
-/// ledger.
+/// Audit a draw.
+///
+/// Checks every guarantee about the draw against the rows of the ledger, recomputes the outcome of each play, and
+/// compares the gate with the ledger.
 #[utoipa::path(get, path = "/v1/admin/draws/{id}/audit", tag = "operators", params(("id" = String, Path)),
     security(("bearer" = [])),
     responses((status = 200, body = AuditShape), (status = 401, body = Problem), (status = 404, body = Problem)))]

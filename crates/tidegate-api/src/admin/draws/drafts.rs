@@ -7,7 +7,7 @@ use axum::response::{IntoResponse, Response};
 use tidegate_app::draws::{DRAWS_SCOPE, OperatedDraw};
 use tidegate_core::{CampaignId, DrawId};
 use tidegate_http::Site;
-use tidegate_http::input::{Id, Input, Key, Operator, PageQuery, StrictQuery};
+use tidegate_http::input::{Id, Input, Operator, OperatorIdempotencyKey, PageQuery, StrictQuery};
 use tidegate_http::inputs::draws::DrawInput;
 use tidegate_http::problem::Problem;
 
@@ -15,7 +15,7 @@ use super::json::shape;
 use crate::admin::draws::json::AdminDrawShape;
 use crate::json::PageShape;
 
-/// Drafts a draw.
+/// Create a draft of a draw.
 #[utoipa::path(post, path = "/v1/admin/draws", tag = "operators", request_body = DrawInput,
     params(("Idempotency-Key" = Option<String>, Header)), security(("bearer" = [])),
     responses((status = 201, body = AdminDrawShape), (status = 401, body = Problem),
@@ -23,18 +23,18 @@ use crate::json::PageShape;
 pub(crate) async fn create(
     State(site): State<Site>,
     operator: Operator,
-    key: Key,
+    key: OperatorIdempotencyKey,
     input: Input<DrawInput, true>,
 ) -> Result<Response, Problem> {
-    let remember = key.remember(DRAWS_SCOPE, "", input.fingerprint);
-    // A repetition is answered before its times are looked at: they may have passed since.
-    let draw = match site.app.changes.done_before(remember.as_ref()).await? {
+    let idempotent_request = key.into_request(DRAWS_SCOPE, "", input.fingerprint);
+    // A repeated request is answered before its times are validated: they may have passed since.
+    let draw = match site.app.changes.find_earlier(idempotent_request.as_ref()).await? {
         Some(before) => site.app.campaigns.find(CampaignId::from_raw(before.subject)).await?,
         None => {
             let (app, terms) = (site.app.clone(), input.value.check(&site.app)?);
-            site.carry_out(
-                async move { app.campaigns.create_draw(terms, operator.0.actor(), remember).await },
-            )
+            site.run_to_completion(async move {
+                app.campaigns.create_draw(terms, operator.0.actor(), idempotent_request).await
+            })
             .await?
         }
     };
@@ -42,7 +42,7 @@ pub(crate) async fn create(
     Ok((StatusCode::CREATED, [(header::LOCATION, location)], Json(shape(&site, draw).await?)).into_response())
 }
 
-/// All draws, drafts included, newest first.
+/// List all draws, including drafts, newest first.
 #[utoipa::path(get, path = "/v1/admin/draws", tag = "operators", params(PageQuery), security(("bearer" = [])),
     responses((status = 200, body = PageShape<AdminDrawShape>), (status = 401, body = Problem)))]
 pub(crate) async fn list(
@@ -57,7 +57,7 @@ pub(crate) async fn list(
     Ok(Json(PageShape::of(draws, page.limit, cursor, |draw| AdminDrawShape::of(app, draw))))
 }
 
-/// One draw with its counters.
+/// Get a draw with its counters.
 #[utoipa::path(get, path = "/v1/admin/draws/{id}", tag = "operators", params(("id" = String, Path)),
     security(("bearer" = [])),
     responses((status = 200, body = AdminDrawShape), (status = 401, body = Problem), (status = 404, body = Problem)))]
@@ -69,7 +69,7 @@ pub(crate) async fn show(
     Ok(Json(shape(&site, site.app.campaigns.find(id.campaign()).await?).await?))
 }
 
-/// Replaces a draft's terms.
+/// Replace the terms of a draft.
 #[utoipa::path(put, path = "/v1/admin/draws/{id}", tag = "operators", params(("id" = String, Path)),
     request_body = DrawInput, security(("bearer" = [])),
     responses((status = 200, body = AdminDrawShape), (status = 401, body = Problem),
@@ -83,7 +83,9 @@ pub(crate) async fn edit(
 ) -> Result<Json<AdminDrawShape>, Problem> {
     let (app, terms) = (site.app.clone(), input.value.check(&site.app)?);
     let draw = site
-        .carry_out(async move { app.campaigns.edit_draw(id.campaign(), terms, operator.0.actor()).await })
+        .run_to_completion(
+            async move { app.campaigns.edit_draw(id.campaign(), terms, operator.0.actor()).await },
+        )
         .await?;
     Ok(Json(shape(&site, draw).await?))
 }

@@ -13,7 +13,7 @@ use crate::admin::json::CountersShape;
 use crate::draws::json::PrizeShape;
 use crate::json::ProtectShape;
 
-/// A draw as operators see it.
+/// A draw with its state and counters, for operators.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct AdminDrawShape {
     id: String,
@@ -28,11 +28,11 @@ pub(crate) struct AdminDrawShape {
     /// `draft`, `in_review`, `approved`, `live`, `paused` or `closed`.
     state: &'static str,
     epoch: u32,
-    /// Seats: those played count as paid.
+    /// Counts of seats; played seats count as `paid`.
     counters: CountersShape,
     plays: u32,
     wins: u32,
-    /// The winners' deliveries by their state.
+    /// Number of prize deliveries by state.
     deliveries: std::collections::BTreeMap<&'static str, u32>,
     commitment: String,
     created_at: String,

@@ -1,4 +1,4 @@
-//! The lifecycle of a draw: from submission to its close, and the rate of its waiting room.
+//! Lifecycle of a draw, from submission to close, and the admission rate of its waiting room.
 
 use axum::Json;
 use axum::extract::State;
@@ -13,26 +13,32 @@ use super::json::shape;
 use crate::admin::draws::json::AdminDrawShape;
 use crate::admin::lifecycle::transitions;
 
-transitions! { DrawId, AdminDrawShape, take;
-    /// Hands a draft in for approval.
+transitions! { DrawId, AdminDrawShape, apply_step;
+    /// Submit a draft for approval.
     submit "/v1/admin/draws/{id}/submit" |_| Step::Submit;
-    /// Approves what was handed in.
+    /// Approve a submitted draw.
     approve "/v1/admin/draws/{id}/approve" |_| Step::Approve;
-    /// Sends it back to be edited.
+    /// Send a submitted draw back for editing.
     refuse "/v1/admin/draws/{id}/refuse" |_| Step::Refuse;
-    /// Publishes a draw with what it is bound to; it opens and closes at its times.
+    /// Publish a draw.
+    ///
+    /// Fixes the commitment; the terms can no longer be edited. The draw opens and closes at its scheduled times.
     publish "/v1/admin/draws/{id}/publish" |site| Step::Publish {
         approval_required: site.app.campaigns.approval_required
     };
-    /// Stops playing; after this returns no seat is played.
+    /// Pause a draw.
+    ///
+    /// No seat is played after this call has returned.
     pause "/v1/admin/draws/{id}/pause" |_| Step::Pause;
-    /// Goes on.
+    /// Resume a paused draw.
     resume "/v1/admin/draws/{id}/resume" |_| Step::Resume;
-    /// Ends a draw for good and reveals its seed; prizes that waited for this are given.
+    /// Close a draw permanently.
+    ///
+    /// Publishes the seed and releases the prizes that are granted at close.
     close "/v1/admin/draws/{id}/close" |_| Step::Close;
 }
 
-pub(crate) async fn take(
+pub(crate) async fn apply_step(
     site: &Site,
     operator: Operator,
     id: DrawId,
@@ -41,12 +47,15 @@ pub(crate) async fn take(
     let app = site.app.clone();
     let id = id.campaign();
     app.campaigns.find(id).await?.draw().ok_or(Rejection::NotFound)?;
-    let draw =
-        site.carry_out(async move { app.campaigns.step(id, step, operator.0.actor(), None).await }).await?;
+    let draw = site
+        .run_to_completion(async move { app.campaigns.step(id, step, operator.0.actor(), None).await })
+        .await?;
     Ok(Json(shape(site, draw).await?))
 }
 
-/// Changes how many the waiting room of a running draw lets in per second; it holds at once.
+/// Change the admission rate of a running draw's waiting room.
+///
+/// Takes effect immediately.
 #[utoipa::path(post, path = "/v1/admin/draws/{id}/admission", tag = "operators", params(("id" = String, Path)),
     request_body = AdmissionInput, security(("bearer" = [])),
     responses((status = 200, body = AdminDrawShape), (status = 401, body = Problem),
@@ -61,7 +70,7 @@ pub(crate) async fn admission(
     let (app, id, per_s) = (site.app.clone(), id.campaign(), input.value.check()?);
     app.campaigns.find(id).await?.draw().ok_or(Rejection::NotFound)?;
     let draw = site
-        .carry_out(async move { app.campaigns.set_admission(id, per_s, operator.0.actor()).await })
+        .run_to_completion(async move { app.campaigns.set_admission(id, per_s, operator.0.actor()).await })
         .await?;
     Ok(Json(shape(&site, draw).await?))
 }

@@ -11,11 +11,11 @@ use utoipa::ToSchema;
 use crate::admin::json::CountersShape;
 use crate::json::MoneyShape;
 
-/// All running campaigns at one moment.
+/// Figures of all running campaigns.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct OverviewShape {
     at: String,
-    /// Whose attempts are counted here: each node has its own.
+    /// Name of the node that counted the attempts; each node counts its own.
     node: String,
     campaigns: Vec<ShortShape>,
 }
@@ -27,7 +27,7 @@ impl OverviewShape {
     }
 }
 
-/// A campaign's figures in short.
+/// Summary figures of a campaign.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct ShortShape {
     id: String,
@@ -37,13 +37,13 @@ pub(crate) struct ShortShape {
     starts_at: String,
     ends_at: String,
     counters: CountersShape,
-    /// People in the waiting room.
+    /// Number of accounts in the waiting room.
     waiting: usize,
     #[serde(skip_serializing_if = "Option::is_none")]
     revenue: Option<MoneyShape>,
-    /// Whether every unit is accounted for: `ok`, `moving` or `broken`.
+    /// Whether every unit is accounted for: `ok`, `moving` (units are in transit) or `broken`.
     light: &'static str,
-    /// The last second; null where it was not looked at.
+    /// Rates of the last second; null if it was not sampled.
     pace: Option<PaceShape>,
 }
 
@@ -76,11 +76,11 @@ pub(crate) struct LiveShape {
     #[serde(skip_serializing_if = "Option::is_none")]
     expiring: Option<ExpiringShape>,
     totals: TotalsShape,
-    /// Attempts refused, by the code that was told.
+    /// Number of refused attempts by problem code.
     refusals: BTreeMap<&'static str, u64>,
-    /// Of all attempts since the start.
+    /// Latency of all attempts since the start.
     latency: LatencyShape,
-    /// Only where it was asked for.
+    /// Present if `series=true` was requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     series: Option<SeriesShape>,
 }
@@ -103,7 +103,7 @@ impl LiveShape {
     }
 }
 
-/// How fast it goes.
+/// Rates and latency of one second.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct PaceShape {
     attempts_per_s: f64,
@@ -120,9 +120,9 @@ impl From<Pace> for PaceShape {
     }
 }
 
-/// Within how long so many attempts were answered; null if there were none.
+/// Latency percentiles of attempts; null if there were none.
 #[derive(Debug, Serialize, ToSchema)]
-#[expect(clippy::struct_field_names, reason = "these are the names in the answer")]
+#[expect(clippy::struct_field_names, reason = "these are field names of the API")]
 pub(crate) struct LatencyShape {
     p50_ms: Option<f64>,
     p90_ms: Option<f64>,
@@ -135,9 +135,9 @@ impl From<Quantiles> for LatencyShape {
     }
 }
 
-/// Units of unpaid orders whose deadline is near.
+/// Units in unpaid orders by the time left to pay.
 #[derive(Debug, Serialize, ToSchema)]
-#[expect(clippy::struct_field_names, reason = "these are the names in the answer")]
+#[expect(clippy::struct_field_names, reason = "these are field names of the API")]
 pub(crate) struct ExpiringShape {
     within_1m: u64,
     within_5m: u64,
@@ -150,19 +150,19 @@ impl From<Expiring> for ExpiringShape {
     }
 }
 
-/// What this node has counted since it knows the campaign.
+/// Totals that this node has counted since it loaded the campaign.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct TotalsShape {
     visits: u64,
     passes: u64,
-    /// Places taken in the waiting room.
+    /// Places issued in the waiting room.
     joined: u64,
     attempts: u64,
     accepted: u64,
-    /// Attempts answered with what an earlier one had made.
+    /// Attempts that repeated an accepted one and were answered with its order or play.
     replayed: u64,
     refused: u64,
-    /// Orders.
+    /// Orders paid.
     paid: u64,
 }
 
@@ -173,10 +173,10 @@ impl From<Totals> for TotalsShape {
     }
 }
 
-/// The figures since the start, at most 900 points.
+/// Time series since the start, at most 900 points.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct SeriesShape {
-    /// Seconds between two points; it doubles whenever there would be too many.
+    /// Seconds between two points; doubles when the maximum number of points is reached.
     every_s: u64,
     points: Vec<SampleShape>,
 }

@@ -5,9 +5,9 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use serde::Deserialize;
 use tidegate_app::operators::accounts::{MAX_OPERATORS, OPERATORS_SCOPE, OperatorPatch};
-use tidegate_app::operators::reauthentication::Shown;
+use tidegate_app::operators::reauthentication::CurrentCredentials;
 use tidegate_http::Site;
-use tidegate_http::input::{Admin, AnyOperator, Input, Key};
+use tidegate_http::input::{Admin, AnyOperator, Input, OperatorIdempotencyKey};
 use tidegate_http::inputs::Checks;
 use tidegate_http::problem::Problem;
 use utoipa::ToSchema;
@@ -16,7 +16,7 @@ use super::json::role;
 use crate::admin::operators::json::{Named, OperatorShape};
 use crate::json::PageShape;
 
-/// All operators, by their names.
+/// List all operators by name.
 #[utoipa::path(get, path = "/v1/admin/operators", tag = "operators", security(("bearer" = [])),
     responses((status = 200, body = PageShape<OperatorShape>), (status = 401, body = Problem),
               (status = 403, body = Problem)))]
@@ -25,7 +25,7 @@ pub(crate) async fn list(
     _: Admin,
 ) -> Result<Json<PageShape<OperatorShape>>, Problem> {
     let operators = site.app.operators.accounts().await?;
-    // There are never more than fit one page.
+    // The maximum number of operators fits on one page.
     Ok(Json(PageShape::of(operators, MAX_OPERATORS + 1, |_| String::new(), OperatorShape::from)))
 }
 
@@ -42,7 +42,7 @@ pub(crate) struct OperatorInput {
     role: String,
 }
 
-/// Makes an operator's account.
+/// Create an operator account.
 #[utoipa::path(post, path = "/v1/admin/operators", tag = "operators", request_body = OperatorInput,
     params(("Idempotency-Key" = Option<String>, Header)), security(("bearer" = [])),
     responses((status = 201, body = OperatorShape), (status = 401, body = Problem), (status = 403, body = Problem),
@@ -50,18 +50,18 @@ pub(crate) struct OperatorInput {
 pub(crate) async fn create(
     State(site): State<Site>,
     Admin(by): Admin,
-    key: Key,
+    key: OperatorIdempotencyKey,
     input: Input<OperatorInput>,
 ) -> Result<(StatusCode, Json<OperatorShape>), Problem> {
     let OperatorInput { name, password, role: wanted } = input.value;
     let mut checks = Checks::default();
     let role = role(&mut checks, &wanted);
-    let role = checks.done(role)?;
-    // Without the password: what is kept of it is its slow hash, and nothing else.
-    let remember = key.remember(OPERATORS_SCOPE, &format!("{name} {wanted}"), [0; 16]);
+    let role = checks.finish(role)?;
+    // The stored fingerprint excludes the password: only its slow hash may be stored.
+    let idempotent_request = key.into_request(OPERATORS_SCOPE, &format!("{name} {wanted}"), [0; 16]);
     let app = site.app.clone();
-    let change = async move { app.operators.create(&by, name, password, role, remember).await };
-    Ok((StatusCode::CREATED, Json(site.carry_out(change).await?.into())))
+    let change = async move { app.operators.create(&by, name, password, role, idempotent_request).await };
+    Ok((StatusCode::CREATED, Json(site.run_to_completion(change).await?.into())))
 }
 
 #[derive(Deserialize, ToSchema)]
@@ -69,15 +69,17 @@ pub(crate) async fn create(
 pub(crate) struct OperatorPatchInput {
     /// `viewer`, `operator` or `admin`. Only admins may change it.
     role: Option<String>,
-    /// Whoever is disabled is out at once. Only admins may change it.
+    /// A disabled operator loses access immediately. Only admins may change it.
     disabled: Option<bool>,
-    /// 10 to 128 characters; ends all sessions of the operator. Everybody may change their own.
+    /// 10 to 128 characters. Changing it ends all sessions of the operator. Operators may change their own.
     password: Option<String>,
-    /// The password until now: needed to change one's own.
+    /// Current password; required to change your own.
     current_password: Option<String>,
 }
 
-/// Changes an operator: all of it or nothing.
+/// Update an operator.
+///
+/// Either all of the changes take effect or none.
 #[utoipa::path(patch, path = "/v1/admin/operators/{name}", tag = "operators", params(("name" = String, Path)),
     request_body = OperatorPatchInput, security(("bearer" = [])),
     responses((status = 200, body = OperatorShape), (status = 401, body = Problem), (status = 403, body = Problem),
@@ -91,10 +93,11 @@ pub(crate) async fn change(
     let OperatorPatchInput { role: wanted, disabled, password, current_password } = input.value;
     let mut checks = Checks::default();
     let role = wanted.map(|wanted| role(&mut checks, &wanted));
-    let role = checks.done(Some(role.flatten()))?;
+    let role = checks.finish(Some(role.flatten()))?;
     let app = site.app.clone();
     let patch = OperatorPatch { role, disabled, password };
-    let shown = Shown { current_password, current_code: None };
-    let changed = site.carry_out(async move { app.operators.change(&by, &name, patch, shown).await }).await?;
+    let shown = CurrentCredentials { current_password, current_code: None };
+    let changed =
+        site.run_to_completion(async move { app.operators.change(&by, &name, patch, shown).await }).await?;
     Ok(Json(changed.into()))
 }

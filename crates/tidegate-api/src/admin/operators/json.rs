@@ -1,16 +1,16 @@
-//! An operator's account as JSON, and how its name and role are read.
+//! An operator account as JSON, and the parsing of names and roles.
 
 use axum::extract::{FromRequestParts, Path};
 use axum::http::request::Parts;
 use serde::Serialize;
-use tidegate_app::records::OperatorAccount;
+use tidegate_app::ledger_types::OperatorAccount;
 use tidegate_core::{Rejection, Role};
 use tidegate_http::Site;
 use tidegate_http::inputs::Checks;
 use tidegate_http::problem::Problem;
 use utoipa::ToSchema;
 
-/// The operator's name in the path.
+/// Extractor: the operator's name in the path.
 pub(crate) struct Named(pub(crate) String);
 
 impl FromRequestParts<Site> for Named {
@@ -22,23 +22,23 @@ impl FromRequestParts<Site> for Named {
     }
 }
 
-/// One of the roles, or what is wrong with it.
+/// Parses a role, or adds an error to `checks`.
 pub(crate) fn role(checks: &mut Checks, text: &str) -> Option<Role> {
     let role = Role::parse(text);
     if role.is_none() {
         let roles: Vec<_> = Role::ALL.iter().map(|role| role.as_str()).collect();
-        checks.wrong("role", format!("must be one of {}", roles.join(", ")));
+        checks.error("role", format!("must be one of {}", roles.join(", ")));
     }
     role
 }
 
-/// An operator's account.
+/// An operator account.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct OperatorShape {
     name: String,
     /// `viewer`, `operator` or `admin`.
     role: &'static str,
-    /// Whether signing in needs a code.
+    /// Whether sign-in requires a TOTP code.
     second_factor: bool,
     disabled: bool,
     created_at: String,

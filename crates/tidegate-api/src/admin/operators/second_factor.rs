@@ -1,10 +1,10 @@
-//! Operators' second factors.
+//! Second factors (TOTP) of operators.
 
 use axum::Json;
 use axum::extract::{FromRequest, Request, State};
 use axum::http::{HeaderMap, header};
 use serde::{Deserialize, Serialize};
-use tidegate_app::operators::reauthentication::Shown;
+use tidegate_app::operators::reauthentication::CurrentCredentials;
 use tidegate_app::operators::second_factor::ProvenFactor;
 use tidegate_http::Site;
 use tidegate_http::browser::console_token;
@@ -16,14 +16,16 @@ use crate::admin::operators::json::{Named, OperatorShape};
 
 #[derive(Serialize, ToSchema)]
 pub(crate) struct FactorShape {
-    /// In base 32.
+    /// The TOTP secret in Base32.
     secret: String,
-    /// The same for a device's camera.
+    /// The secret as an `otpauth` URL, for a QR code.
     #[schema(example = "otpauth://totp/Tidegate:lin?secret=…&issuer=Tidegate")]
     url: String,
 }
 
-/// Makes a secret for a second factor. It is in force once a code proves that a device has it.
+/// Create a secret for a second factor.
+///
+/// The factor is not active until a code from the device confirms it (`PUT`).
 #[utoipa::path(post, path = "/v1/admin/operators/{name}/totp", tag = "operators", params(("name" = String, Path)),
     security(("bearer" = [])),
     responses((status = 200, body = FactorShape), (status = 401, body = Problem), (status = 403, body = Problem),
@@ -41,15 +43,17 @@ pub(crate) async fn begin_totp(
 #[serde(deny_unknown_fields)]
 pub(crate) struct FactorInput {
     secret: String,
-    /// What the device shows now.
+    /// Current code of the new device.
     code: String,
-    /// Needed for one's own.
+    /// Required for your own account.
     current_password: Option<String>,
-    /// What the factor shows that is in force until now: needed for one's own, where there is one.
+    /// Code of the factor that is being replaced, if any; required for your own account.
     current_code: Option<String>,
 }
 
-/// Puts a second factor in force: from now on signing in needs a code. Ends the operator's other sessions.
+/// Activate a second factor.
+///
+/// From now on sign-in requires a code. The operator's other sessions end.
 #[utoipa::path(put, path = "/v1/admin/operators/{name}/totp", tag = "operators", params(("name" = String, Path)),
     request_body = FactorInput, security(("bearer" = [])),
     responses((status = 200, body = OperatorShape), (status = 401, body = Problem), (status = 403, body = Problem),
@@ -64,20 +68,23 @@ pub(crate) async fn confirm_totp(
     let (app, FactorInput { secret, code, current_password, current_code }) = (site.app.clone(), input.value);
     let console = bearer(&headers).or(console_token(&headers)).map(str::to_owned);
     let factor = ProvenFactor { secret, code, console };
-    let shown = Shown { current_password, current_code };
+    let shown = CurrentCredentials { current_password, current_code };
     let change = async move { app.operators.confirm_totp(&by, &name, factor, shown).await };
-    Ok(Json(site.carry_out(change).await?.into()))
+    Ok(Json(site.run_to_completion(change).await?.into()))
 }
 
 #[derive(Default, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ShownInput {
     current_password: Option<String>,
-    /// What the factor shows now.
+    /// Current code of the factor.
     current_code: Option<String>,
 }
 
-/// Takes a second factor away. One's own is shown with the password and a code; an admin needs no body.
+/// Remove a second factor.
+///
+/// For your own account, send the current password and a code. An admin who removes another operator's factor sends no
+/// body.
 #[utoipa::path(delete, path = "/v1/admin/operators/{name}/totp", tag = "operators", params(("name" = String, Path)),
     request_body = Option<ShownInput>, security(("bearer" = [])),
     responses((status = 200, body = OperatorShape), (status = 401, body = Problem), (status = 403, body = Problem),
@@ -94,7 +101,8 @@ pub(crate) async fn remove_totp(
     } else {
         ShownInput::default()
     };
-    let (app, shown) = (site.app.clone(), Shown { current_password, current_code });
-    let changed = site.carry_out(async move { app.operators.remove_totp(&by, &name, shown).await }).await?;
+    let (app, shown) = (site.app.clone(), CurrentCredentials { current_password, current_code });
+    let changed =
+        site.run_to_completion(async move { app.operators.remove_totp(&by, &name, shown).await }).await?;
     Ok(Json(changed.into()))
 }

@@ -3,7 +3,7 @@
 use axum::Json;
 use serde::Serialize;
 use tidegate_app::App;
-use tidegate_app::records::RefundRecord;
+use tidegate_app::ledger_types::RefundRecord;
 use tidegate_core::Order;
 use tidegate_http::Site;
 use tidegate_http::problem::Problem;
@@ -12,7 +12,7 @@ use utoipa::ToSchema;
 use crate::json::MoneyShape;
 use crate::orders::json::OrderShape;
 
-/// An order with whose it is, for operators.
+/// An order with its buyer, for operators.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct AdminOrderShape {
     #[serde(flatten)]
@@ -22,7 +22,7 @@ pub(crate) struct AdminOrderShape {
     refunds: Option<Vec<RefundShape>>,
 }
 
-/// Money that goes back to a buyer.
+/// A refund to a buyer.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct RefundShape {
     provider: String,

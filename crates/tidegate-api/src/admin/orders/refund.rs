@@ -1,4 +1,4 @@
-//! Cancelling and refunding an order for its buyer.
+//! Cancelling and refunding an order on behalf of its buyer.
 
 use axum::Json;
 use axum::extract::State;
@@ -10,7 +10,7 @@ use tidegate_http::problem::Problem;
 use super::json::shape;
 use crate::admin::orders::json::AdminOrderShape;
 
-/// Cancels an unpaid order for its buyer.
+/// Cancel an unpaid order on behalf of its buyer.
 #[utoipa::path(post, path = "/v1/admin/orders/{id}/cancel", tag = "operators", params(("id" = String, Path)),
     security(("bearer" = [])),
     responses((status = 200, body = AdminOrderShape), (status = 401, body = Problem),
@@ -21,11 +21,16 @@ pub(crate) async fn cancel(
     Id(id): Id<OrderId>,
 ) -> Result<Json<AdminOrderShape>, Problem> {
     let app = site.app.clone();
-    shape(&site, &site.carry_out(async move { app.ordering.cancel_for(id, operator.0.actor()).await }).await?)
-        .await
+    shape(
+        &site,
+        &site.run_to_completion(async move { app.ordering.cancel_for(id, operator.0.actor()).await }).await?,
+    )
+    .await
 }
 
-/// Gives a paid order's money and units back.
+/// Refund a paid order.
+///
+/// The buyer gets the money back, and the units go back on sale.
 #[utoipa::path(post, path = "/v1/admin/orders/{id}/refund", tag = "operators", params(("id" = String, Path)),
     security(("bearer" = [])),
     responses((status = 200, body = AdminOrderShape), (status = 401, body = Problem),
@@ -36,6 +41,9 @@ pub(crate) async fn refund(
     Id(id): Id<OrderId>,
 ) -> Result<Json<AdminOrderShape>, Problem> {
     let app = site.app.clone();
-    shape(&site, &site.carry_out(async move { app.ordering.refund(id, operator.0.actor()).await }).await?)
-        .await
+    shape(
+        &site,
+        &site.run_to_completion(async move { app.ordering.refund(id, operator.0.actor()).await }).await?,
+    )
+    .await
 }

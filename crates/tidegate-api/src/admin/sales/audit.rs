@@ -9,7 +9,9 @@ use tidegate_http::problem::Problem;
 
 use crate::admin::json::AuditShape;
 
-/// Checks every promise about a sale against what is recorded, and the gate against the ledger.
+/// Audit a sale.
+///
+/// Checks every guarantee about the sale against the rows of the ledger, and compares the gate with the ledger.
 #[utoipa::path(get, path = "/v1/admin/sales/{id}/audit", tag = "operators", params(("id" = String, Path)),
     security(("bearer" = [])),
     responses((status = 200, body = AuditShape), (status = 401, body = Problem), (status = 404, body = Problem)))]

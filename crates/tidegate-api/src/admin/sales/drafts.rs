@@ -7,7 +7,7 @@ use axum::response::{IntoResponse, Response};
 use tidegate_app::sales::{OperatedSale, SALES_SCOPE};
 use tidegate_core::CampaignId;
 use tidegate_http::Site;
-use tidegate_http::input::{Id, Input, Key, Operator, PageQuery, StrictQuery};
+use tidegate_http::input::{Id, Input, Operator, OperatorIdempotencyKey, PageQuery, StrictQuery};
 use tidegate_http::inputs::SaleInput;
 use tidegate_http::problem::Problem;
 
@@ -15,7 +15,7 @@ use super::json::shape;
 use crate::admin::sales::json::AdminSaleShape;
 use crate::json::PageShape;
 
-/// Drafts a sale.
+/// Create a draft of a sale.
 #[utoipa::path(post, path = "/v1/admin/sales", tag = "operators", request_body = SaleInput,
     params(("Idempotency-Key" = Option<String>, Header)), security(("bearer" = [])),
     responses((status = 201, body = AdminSaleShape), (status = 401, body = Problem),
@@ -23,18 +23,18 @@ use crate::json::PageShape;
 pub(crate) async fn create(
     State(site): State<Site>,
     operator: Operator,
-    key: Key,
+    key: OperatorIdempotencyKey,
     input: Input<SaleInput>,
 ) -> Result<Response, Problem> {
-    let remember = key.remember(SALES_SCOPE, "", input.fingerprint);
-    // A repetition is answered before its times are looked at: they may have passed since.
-    let sale = match site.app.changes.done_before(remember.as_ref()).await? {
+    let idempotent_request = key.into_request(SALES_SCOPE, "", input.fingerprint);
+    // A repeated request is answered before its times are validated: they may have passed since.
+    let sale = match site.app.changes.find_earlier(idempotent_request.as_ref()).await? {
         Some(before) => site.app.campaigns.find(CampaignId::from_raw(before.subject)).await?,
         None => {
             let (app, terms) = (site.app.clone(), input.value.check(&site.app)?);
-            site.carry_out(
-                async move { app.campaigns.create_sale(terms, operator.0.actor(), remember).await },
-            )
+            site.run_to_completion(async move {
+                app.campaigns.create_sale(terms, operator.0.actor(), idempotent_request).await
+            })
             .await?
         }
     };
@@ -42,7 +42,7 @@ pub(crate) async fn create(
     Ok((StatusCode::CREATED, [(header::LOCATION, location)], Json(shape(&site, sale).await?)).into_response())
 }
 
-/// All sales, drafts included, newest first.
+/// List all sales, including drafts, newest first.
 #[utoipa::path(get, path = "/v1/admin/sales", tag = "operators", params(PageQuery), security(("bearer" = [])),
     responses((status = 200, body = PageShape<AdminSaleShape>), (status = 401, body = Problem)))]
 pub(crate) async fn list(
@@ -57,7 +57,7 @@ pub(crate) async fn list(
     Ok(Json(PageShape::of(sales, page.limit, cursor, |sale| AdminSaleShape::of(app, sale))))
 }
 
-/// One sale with its counters.
+/// Get a sale with its counters.
 #[utoipa::path(get, path = "/v1/admin/sales/{id}", tag = "operators", params(("id" = String, Path)),
     security(("bearer" = [])),
     responses((status = 200, body = AdminSaleShape), (status = 401, body = Problem), (status = 404, body = Problem)))]
@@ -69,7 +69,7 @@ pub(crate) async fn show(
     Ok(Json(shape(&site, site.app.campaigns.find(id).await?).await?))
 }
 
-/// Replaces a draft's terms.
+/// Replace the terms of a draft.
 #[utoipa::path(put, path = "/v1/admin/sales/{id}", tag = "operators", params(("id" = String, Path)),
     request_body = SaleInput, security(("bearer" = [])),
     responses((status = 200, body = AdminSaleShape), (status = 401, body = Problem),
@@ -82,7 +82,8 @@ pub(crate) async fn edit(
     input: Input<SaleInput>,
 ) -> Result<Json<AdminSaleShape>, Problem> {
     let (app, terms) = (site.app.clone(), input.value.check(&site.app)?);
-    let sale =
-        site.carry_out(async move { app.campaigns.edit_sale(id, terms, operator.0.actor()).await }).await?;
+    let sale = site
+        .run_to_completion(async move { app.campaigns.edit_sale(id, terms, operator.0.actor()).await })
+        .await?;
     Ok(Json(shape(&site, sale).await?))
 }

@@ -11,7 +11,7 @@ use utoipa::ToSchema;
 use crate::admin::json::CountersShape;
 use crate::json::{MoneyShape, ProtectShape};
 
-/// A sale as operators see it.
+/// A sale with its state and counters, for operators.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct AdminSaleShape {
     id: String,

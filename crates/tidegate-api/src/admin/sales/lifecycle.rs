@@ -1,4 +1,4 @@
-//! The lifecycle of a sale: from submission to its close, and opening it again.
+//! Lifecycle of a sale: from submission to close, and reopening.
 
 use axum::Json;
 use axum::extract::State;
@@ -15,26 +15,32 @@ use super::json::shape;
 use crate::admin::lifecycle::transitions;
 use crate::admin::sales::json::AdminSaleShape;
 
-transitions! { CampaignId, AdminSaleShape, take;
-    /// Hands a draft in for approval.
+transitions! { CampaignId, AdminSaleShape, apply_step;
+    /// Submit a draft for approval.
     submit "/v1/admin/sales/{id}/submit" |_| Step::Submit;
-    /// Approves what was handed in.
+    /// Approve a submitted sale.
     approve "/v1/admin/sales/{id}/approve" |_| Step::Approve;
-    /// Sends it back to be edited.
+    /// Send a submitted sale back for editing.
     refuse "/v1/admin/sales/{id}/refuse" |_| Step::Refuse;
-    /// Publishes a sale: its stock is loaded, and it opens and closes at its times.
+    /// Publish a sale.
+    ///
+    /// Loads the stock. The sale opens and closes at its scheduled times.
     publish "/v1/admin/sales/{id}/publish" |site| Step::Publish {
         approval_required: site.app.campaigns.approval_required
     };
-    /// Stops selling; after this returns nothing more is sold.
+    /// Pause a sale.
+    ///
+    /// Nothing is sold after this call has returned.
     pause "/v1/admin/sales/{id}/pause" |_| Step::Pause;
-    /// Goes on selling.
+    /// Resume a paused sale.
     resume "/v1/admin/sales/{id}/resume" |_| Step::Resume;
-    /// Ends a sale before its time. Unpaid orders may still be paid.
+    /// Close a sale before its scheduled end.
+    ///
+    /// Unpaid orders can still be paid.
     close "/v1/admin/sales/{id}/close" |_| Step::Close;
 }
 
-pub(crate) async fn take(
+pub(crate) async fn apply_step(
     site: &Site,
     operator: Operator,
     id: CampaignId,
@@ -42,8 +48,9 @@ pub(crate) async fn take(
 ) -> Result<Json<AdminSaleShape>, Problem> {
     site.app.campaigns.find(id).await?.sale().ok_or(Rejection::NotFound)?;
     let app = site.app.clone();
-    let sale =
-        site.carry_out(async move { app.campaigns.step(id, step, operator.0.actor(), None).await }).await?;
+    let sale = site
+        .run_to_completion(async move { app.campaigns.step(id, step, operator.0.actor(), None).await })
+        .await?;
     Ok(Json(shape(site, sale).await?))
 }
 
@@ -54,7 +61,9 @@ pub(crate) struct ReopenInput {
     ends_at: String,
 }
 
-/// Opens a closed sale again until a new end, with what is left of its stock.
+/// Reopen a closed sale until a new end time.
+///
+/// Sells the remaining stock.
 #[utoipa::path(post, path = "/v1/admin/sales/{id}/reopen", tag = "operators", params(("id" = String, Path)),
     request_body = ReopenInput, security(("bearer" = [])),
     responses((status = 200, body = AdminSaleShape), (status = 401, body = Problem),
@@ -68,6 +77,6 @@ pub(crate) async fn reopen(
 ) -> Result<Json<AdminSaleShape>, Problem> {
     let mut checks = Checks::default();
     let ends_at = checks.moment("ends_at", &input.value.ends_at);
-    let ends_at = checks.done(ends_at)?;
-    take(&site, operator, id, Step::Reopen { ends_at }).await
+    let ends_at = checks.finish(ends_at)?;
+    apply_step(&site, operator, id, Step::Reopen { ends_at }).await
 }

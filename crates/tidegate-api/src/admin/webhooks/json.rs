@@ -2,10 +2,10 @@
 
 use serde::Serialize;
 use tidegate_app::App;
-use tidegate_app::records::Webhook;
+use tidegate_app::ledger_types::Webhook;
 use utoipa::ToSchema;
 
-/// Where events are sent.
+/// A URL to which events are sent.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct WebhookShape {
     id: String,
@@ -16,10 +16,10 @@ pub(crate) struct WebhookShape {
     /// Why it is disabled.
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<String>,
-    /// Shown when it is made and when it is rotated.
+    /// Signing secret. Present only in the responses that create or rotate it.
     #[serde(skip_serializing_if = "Option::is_none")]
     secret: Option<String>,
-    /// Until then messages are signed with the secret before it, too.
+    /// Until this time, messages are also signed with the previous secret.
     #[serde(skip_serializing_if = "Option::is_none")]
     old_secret_until: Option<String>,
     created_at: String,

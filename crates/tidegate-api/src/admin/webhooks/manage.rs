@@ -1,4 +1,4 @@
-//! Creating, listing and deleting webhooks; their secrets.
+//! Creating, listing and deleting webhooks, and rotating their secrets.
 
 use axum::Json;
 use axum::extract::State;
@@ -7,14 +7,16 @@ use axum::response::{IntoResponse, Response};
 use tidegate_app::webhooks::{MAX_WEBHOOKS, WEBHOOKS_SCOPE};
 use tidegate_core::WebhookId;
 use tidegate_http::Site;
-use tidegate_http::input::{Id, Input, Key, Operator};
+use tidegate_http::input::{Id, Input, Operator, OperatorIdempotencyKey};
 use tidegate_http::inputs::webhooks::WebhookInput;
 use tidegate_http::problem::Problem;
 
 use crate::admin::webhooks::json::WebhookShape;
 use crate::json::PageShape;
 
-/// Has events sent to an address, signed after Standard Webhooks. The secret is shown here and when it is rotated.
+/// Create a webhook.
+///
+/// Events are sent to its URL, signed according to Standard Webhooks. The secret is returned only here and on rotation.
 #[utoipa::path(post, path = "/v1/admin/webhooks", tag = "operators", request_body = WebhookInput,
     params(("Idempotency-Key" = Option<String>, Header)), security(("bearer" = [])),
     responses((status = 201, body = WebhookShape), (status = 401, body = Problem),
@@ -22,21 +24,23 @@ use crate::json::PageShape;
 pub(crate) async fn create(
     State(site): State<Site>,
     operator: Operator,
-    key: Key,
+    key: OperatorIdempotencyKey,
     input: Input<WebhookInput>,
 ) -> Result<Response, Problem> {
     input.value.check(&site.app)?;
-    let remember = key.remember(WEBHOOKS_SCOPE, "", input.fingerprint);
+    let idempotent_request = key.into_request(WEBHOOKS_SCOPE, "", input.fingerprint);
     let (app, WebhookInput { url, events }) = (site.app.clone(), input.value);
     let webhook = site
-        .carry_out(async move { app.webhooks.create(url, events, operator.0.actor(), remember).await })
+        .run_to_completion(async move {
+            app.webhooks.create(url, events, operator.0.actor(), idempotent_request).await
+        })
         .await?;
     let location = format!("/v1/admin/webhooks/{}", site.app.print(webhook.id));
     let body = Json(WebhookShape::with_secret(&site.app, webhook));
     Ok((StatusCode::CREATED, [(header::LOCATION, location)], body).into_response())
 }
 
-/// All webhooks, newest first.
+/// List all webhooks, newest first.
 #[utoipa::path(get, path = "/v1/admin/webhooks", tag = "operators", security(("bearer" = [])),
     responses((status = 200, body = PageShape<WebhookShape>), (status = 401, body = Problem)))]
 pub(crate) async fn list(
@@ -44,13 +48,13 @@ pub(crate) async fn list(
     _: Operator,
 ) -> Result<Json<PageShape<WebhookShape>>, Problem> {
     let app = &site.app;
-    // There are never more than fit one page.
+    // The maximum number of webhooks fits on one page.
     let most = u32::try_from(MAX_WEBHOOKS + 1).unwrap_or(u32::MAX);
     let webhooks = app.webhooks.list().await?;
     Ok(Json(PageShape::of(webhooks, most, |_| String::new(), |webhook| WebhookShape::of(app, webhook))))
 }
 
-/// One webhook.
+/// Get a webhook.
 #[utoipa::path(get, path = "/v1/admin/webhooks/{id}", tag = "operators", params(("id" = String, Path)),
     security(("bearer" = [])),
     responses((status = 200, body = WebhookShape), (status = 401, body = Problem), (status = 404, body = Problem)))]
@@ -62,7 +66,9 @@ pub(crate) async fn show(
     Ok(Json(WebhookShape::of(&site.app, site.app.webhooks.find(id).await?)))
 }
 
-/// Removes a webhook; what was still to be sent there is dropped.
+/// Delete a webhook.
+///
+/// Its undelivered events are dropped.
 #[utoipa::path(delete, path = "/v1/admin/webhooks/{id}", tag = "operators", params(("id" = String, Path)),
     security(("bearer" = [])),
     responses((status = 204), (status = 401, body = Problem), (status = 403, body = Problem),
@@ -73,11 +79,13 @@ pub(crate) async fn delete(
     Id(id): Id<WebhookId>,
 ) -> Result<StatusCode, Problem> {
     let app = site.app.clone();
-    site.carry_out(async move { app.webhooks.delete(id, operator.0.actor()).await }).await?;
+    site.run_to_completion(async move { app.webhooks.delete(id, operator.0.actor()).await }).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// Makes a new secret. For a day messages are signed with the one before it, too.
+/// Rotate the secret of a webhook.
+///
+/// For one day, messages are signed with both the new and the previous secret.
 #[utoipa::path(post, path = "/v1/admin/webhooks/{id}/rotate", tag = "operators", params(("id" = String, Path)),
     security(("bearer" = [])),
     responses((status = 200, body = WebhookShape), (status = 401, body = Problem),
@@ -88,11 +96,14 @@ pub(crate) async fn rotate(
     Id(id): Id<WebhookId>,
 ) -> Result<Json<WebhookShape>, Problem> {
     let app = site.app.clone();
-    let webhook = site.carry_out(async move { app.webhooks.rotate(id, operator.0.actor()).await }).await?;
+    let webhook =
+        site.run_to_completion(async move { app.webhooks.rotate(id, operator.0.actor()).await }).await?;
     Ok(Json(WebhookShape::with_secret(&site.app, webhook)))
 }
 
-/// Sends there again, from now on, after the receiver said it was gone. What was missed can be replayed.
+/// Enable a webhook that was disabled because its receiver answered `410 Gone`.
+///
+/// Events are sent from now on; missed events can be replayed.
 #[utoipa::path(post, path = "/v1/admin/webhooks/{id}/enable", tag = "operators", params(("id" = String, Path)),
     security(("bearer" = [])),
     responses((status = 200, body = WebhookShape), (status = 401, body = Problem),
@@ -103,6 +114,7 @@ pub(crate) async fn enable(
     Id(id): Id<WebhookId>,
 ) -> Result<Json<WebhookShape>, Problem> {
     let app = site.app.clone();
-    let webhook = site.carry_out(async move { app.webhooks.enable(id, operator.0.actor()).await }).await?;
+    let webhook =
+        site.run_to_completion(async move { app.webhooks.enable(id, operator.0.actor()).await }).await?;
     Ok(Json(WebhookShape::of(&site.app, webhook)))
 }

@@ -1,4 +1,4 @@
-//! Sending past events again.
+//! Replaying past events.
 
 use axum::Json;
 use axum::extract::State;
@@ -13,20 +13,22 @@ use utoipa::ToSchema;
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ReplayInput {
-    /// The id of the last event that is not wanted again, as `GET /v1/admin/events` lists them; "0" for all.
+    /// Replays events after this id (see `GET /v1/admin/events`); "0" replays all.
     #[schema(example = "0")]
     after: String,
 }
 
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct ReplayedShape {
-    /// How many events are sent again.
+    /// Number of events to be sent again.
     events: usize,
-    /// Goes into `after` to have the next ones sent.
+    /// Pass this as `after` to replay the next events.
     last: String,
 }
 
-/// Sends events once more, with the ids they had. Looks at up to 10,000 events at a time.
+/// Replay events to a webhook.
+///
+/// Events keep their ids. One call scans up to 10,000 events.
 #[utoipa::path(post, path = "/v1/admin/webhooks/{id}/replay", tag = "operators", params(("id" = String, Path)),
     request_body = ReplayInput, security(("bearer" = [])),
     responses((status = 200, body = ReplayedShape), (status = 401, body = Problem),
@@ -41,11 +43,11 @@ pub(crate) async fn replay(
     let mut checks = Checks::default();
     let after: Option<u64> = input.value.after.parse().ok().filter(|after| i64::try_from(*after).is_ok());
     if after.is_none() {
-        checks.wrong("after", "must be the id of an event, or 0");
+        checks.error("after", "must be the id of an event, or 0");
     }
-    let (app, after) = (site.app.clone(), checks.done(after)?);
+    let (app, after) = (site.app.clone(), checks.finish(after)?);
     let (events, last) = site
-        .carry_out(async move { app.webhooks.replay_events(id, after, operator.0.actor()).await })
+        .run_to_completion(async move { app.webhooks.replay_events(id, after, operator.0.actor()).await })
         .await?;
     Ok(Json(ReplayedShape { events, last: last.to_string() }))
 }

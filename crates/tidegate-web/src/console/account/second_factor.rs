@@ -7,7 +7,7 @@ use axum::response::Response;
 use qrcode::QrCode;
 use qrcode::render::svg;
 use tidegate_app::operators::OperatorIdentity;
-use tidegate_app::operators::reauthentication::Shown;
+use tidegate_app::operators::reauthentication::CurrentCredentials;
 use tidegate_app::operators::second_factor::{NewFactor, ProvenFactor};
 use tidegate_core::Rejection;
 use tidegate_http::Site;
@@ -103,9 +103,9 @@ pub(crate) fn own_name(operator: &OperatorIdentity) -> Result<String, PageError>
 }
 
 /// The current password and code, which changes of one's own account require.
-pub(crate) fn proof_from(form: &Form) -> Shown {
+pub(crate) fn proof_from(form: &Form) -> CurrentCredentials {
     let current_password = Some(form.raw("current").to_owned());
-    Shown { current_password, current_code: Some(form.text("current_code").replace(' ', "")) }
+    CurrentCredentials { current_password, current_code: Some(form.text("current_code").replace(' ', "")) }
 }
 
 async fn has_factor(site: &Site, name: &str) -> Result<bool, PageError> {
@@ -134,8 +134,9 @@ pub(crate) async fn confirm(
     let console = console_token(&headers).map(str::to_owned);
     let (given, proof) = (ProvenFactor { secret: secret.clone(), code, console }, proof_from(&form));
     let account = name.clone();
-    let done =
-        site.carry_out(async move { app.operators.confirm_totp(&by, &account, given, proof).await }).await;
+    let done = site
+        .run_to_completion(async move { app.operators.confirm_totp(&by, &account, given, proof).await })
+        .await;
     match done {
         Err(problem) if InvalidField::of(&problem).is_some() => {
             let factor = NewFactor { secret, url: form.text("url").to_owned() };
@@ -157,7 +158,8 @@ pub(crate) async fn remove(
     form: Form,
 ) -> Result<Response, PageError> {
     let (app, by, name) = (site.app.clone(), session.operator.clone(), own_name(&session.operator)?);
-    let done = site.carry_out(async move { app.operators.remove_totp(&by, &name, proof_from(&form)).await });
+    let done =
+        site.run_to_completion(async move { app.operators.remove_totp(&by, &name, proof_from(&form)).await });
     redirect_with_notice(ACCOUNT, done.await)
 }
 

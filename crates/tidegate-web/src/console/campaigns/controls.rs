@@ -3,7 +3,7 @@
 use axum::extract::State;
 use axum::response::Response;
 use tidegate_app::digest::short_digest;
-use tidegate_app::records::IdempotentRequest;
+use tidegate_app::ledger_types::IdempotentRequest;
 use tidegate_app::sales::RESTOCK_SCOPE;
 use tidegate_app::{App, Refusal};
 use tidegate_core::campaign::Step;
@@ -139,7 +139,9 @@ pub(crate) async fn apply(
         step => match parse_step(&site.app, step, &form) {
             Ok(step) => {
                 let (app, by, id) = (site.app.clone(), session.operator.actor(), target.campaign.id);
-                site.carry_out(async move { app.campaigns.step(id, step, by, None).await }).await.map(drop)
+                site.run_to_completion(async move { app.campaigns.step(id, step, by, None).await })
+                    .await
+                    .map(drop)
             }
             Err(problem) => Err(problem),
         },
@@ -159,7 +161,7 @@ fn parse_step(app: &App, name: &str, form: &Form) -> Result<Step, Problem> {
         "reopen" => {
             let mut checks = Checks::default();
             let ends_at = checks.moment("ends_at", &to_rfc3339(form.text("ends_at")));
-            Step::Reopen { ends_at: checks.done(ends_at)? }
+            Step::Reopen { ends_at: checks.finish(ends_at)? }
         }
         _ => return Err(Rejection::NotFound.into()),
     })
@@ -184,7 +186,9 @@ async fn restock(
         key: tidegate_app::digest::idempotency_key(&text),
         fingerprint,
     };
-    site.carry_out(async move { app.campaigns.restock(id, units, by, Some(remember)).await }).await.map(drop)
+    site.run_to_completion(async move { app.campaigns.restock(id, units, by, Some(remember)).await })
+        .await
+        .map(drop)
 }
 
 async fn set_admission(
@@ -195,5 +199,5 @@ async fn set_admission(
 ) -> Result<(), Problem> {
     let per_s = AdmissionInput { admit_per_s: form.number("admit_per_s").unwrap_or(0) }.check()?;
     let (app, by, id) = (site.app.clone(), session.operator.actor(), target.campaign.id);
-    site.carry_out(async move { app.campaigns.set_admission(id, per_s, by).await }).await.map(drop)
+    site.run_to_completion(async move { app.campaigns.set_admission(id, per_s, by).await }).await.map(drop)
 }

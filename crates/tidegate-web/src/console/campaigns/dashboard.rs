@@ -6,7 +6,7 @@ pub(super) mod stream;
 use askama::Template;
 use tidegate_app::Node;
 use tidegate_app::draws::OperatedDraw;
-use tidegate_app::live::{CampaignFigures, Light, RefusalCount};
+use tidegate_app::live::{BalanceState, CampaignFigures, RefusalCount};
 use tidegate_core::{Campaign, DeliveryState, Rejection};
 
 use self::charts::Chart;
@@ -117,7 +117,7 @@ impl Dashboard {
         Self {
             badge: state_badge(CampaignPhrases::of(lang), campaign, live.at, live.counters.available),
             consistency: consistency_badge(t, live.light),
-            is_inconsistent: live.light == Light::Broken,
+            is_inconsistent: live.light == BalanceState::Broken,
             starts: Timestamp(campaign.window.starts_at),
             ends: Timestamp(campaign.window.ends_at),
             countdown: countdown(t, campaign, live),
@@ -127,7 +127,7 @@ impl Dashboard {
             funnel: tidegate_charts::bars(&bars, funnel_title.0),
             funnel_rows: funnel_rows.iter().map(|(label, count)| (*label, grouped(*count))).collect(),
             replayed: (live.totals.replayed > 0).then(|| t.replays.with(grouped(live.totals.replayed))),
-            node: (live.node != Node::alone().name).then(|| t.this_node.with(&live.node)),
+            node: (live.node != Node::embedded().name).then(|| t.this_node.with(&live.node)),
             refusals: refusals(t, live),
             refused: live.totals.refused.max(1),
             expiring,
@@ -156,11 +156,11 @@ fn countdown(
 }
 
 /// Whether the units of a campaign add up.
-pub(crate) fn consistency_badge(t: &DashboardPhrases, light: Light) -> Badge {
+pub(crate) fn consistency_badge(t: &DashboardPhrases, light: BalanceState) -> Badge {
     match light {
-        Light::Ok => Badge::good(t.consistent),
-        Light::Moving => Badge::accent(t.in_transit),
-        Light::Broken => Badge::bad(t.inconsistent),
+        BalanceState::Ok => Badge::good(t.consistent),
+        BalanceState::Moving => Badge::accent(t.in_transit),
+        BalanceState::Broken => Badge::bad(t.inconsistent),
     }
 }
 

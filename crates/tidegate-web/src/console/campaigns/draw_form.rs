@@ -181,7 +181,7 @@ pub(crate) async fn create(
     let made = match parse(&site.app, &form) {
         Ok(terms) => {
             let (app, by) = (site.app.clone(), session.operator.actor());
-            site.carry_out(async move { app.campaigns.create_draw(terms, by, None).await }).await
+            site.run_to_completion(async move { app.campaigns.create_draw(terms, by, None).await }).await
         }
         Err(problem) => Err(problem),
     };
@@ -214,7 +214,7 @@ pub(crate) async fn update(
     let changed = match parse(&site.app, &form) {
         Ok(terms) => {
             let (app, by, id) = (site.app.clone(), session.operator.actor(), target.campaign.id);
-            site.carry_out(async move { app.campaigns.edit_draw(id, terms, by).await }).await
+            site.run_to_completion(async move { app.campaigns.edit_draw(id, terms, by).await }).await
         }
         Err(problem) => Err(problem),
     };

@@ -69,7 +69,7 @@ impl Field {
         }
     }
 
-    /// What can be selected: its value, its words, and whether it is.
+    /// Value and label of each option, and whether it is selected.
     pub(crate) fn options(&self) -> Vec<(&str, &str, bool)> {
         match &self.input {
             Input::SelectOption(options) => options

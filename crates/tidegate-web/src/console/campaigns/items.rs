@@ -178,7 +178,7 @@ pub(crate) async fn create(
     let made = match parse(&form) {
         Ok(terms) => {
             let (app, by) = (site.app.clone(), session.operator.actor());
-            site.carry_out(async move { app.catalogue.create_item(terms, by, None).await }).await
+            site.run_to_completion(async move { app.catalogue.create_item(terms, by, None).await }).await
         }
         Err(problem) => Err(problem),
     };
@@ -209,7 +209,7 @@ pub(crate) async fn update(
     let changed = match parse(&form) {
         Ok(terms) => {
             let (app, by) = (site.app.clone(), session.operator.actor());
-            site.carry_out(async move { app.catalogue.update_item(id, terms, by).await }).await
+            site.run_to_completion(async move { app.catalogue.update_item(id, terms, by).await }).await
         }
         Err(problem) => Err(problem),
     };

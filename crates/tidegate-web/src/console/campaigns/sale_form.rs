@@ -5,7 +5,7 @@ use std::time::Duration;
 use axum::extract::State;
 use axum::response::Response;
 use tidegate_app::App;
-use tidegate_app::records::Page;
+use tidegate_app::ledger_types::Page;
 use tidegate_app::sales::SaleTerms;
 use tidegate_core::campaign::Challenge;
 use tidegate_core::limits::{MAX_PAY_WITHIN_S, MAX_PER_USER, MAX_STOCK};
@@ -179,7 +179,7 @@ pub(crate) fn protection(fields: &FieldBuilder<'_>) -> Vec<Field> {
     ]
 }
 
-/// What the form page needs besides the input.
+/// Context of the form page, besides its input.
 struct FormContext {
     ctx: ConsoleContext,
     items: Vec<(String, String)>,
@@ -249,7 +249,7 @@ pub(crate) async fn create(
     let made = match parse(&site.app, &form) {
         Ok(terms) => {
             let (app, by) = (site.app.clone(), session.operator.actor());
-            site.carry_out(async move { app.campaigns.create_sale(terms, by, None).await }).await
+            site.run_to_completion(async move { app.campaigns.create_sale(terms, by, None).await }).await
         }
         Err(problem) => Err(problem),
     };
@@ -283,7 +283,7 @@ pub(crate) async fn update(
     let changed = match parse(&site.app, &form) {
         Ok(terms) => {
             let (app, by, id) = (site.app.clone(), session.operator.actor(), target.campaign.id);
-            site.carry_out(async move { app.campaigns.edit_sale(id, terms, by).await }).await
+            site.run_to_completion(async move { app.campaigns.edit_sale(id, terms, by).await }).await
         }
         Err(problem) => Err(problem),
     };

@@ -72,7 +72,7 @@ pub(crate) async fn retry(
 ) -> Result<Response, PageError> {
     session.operator.may(Role::Operator)?;
     let (app, by) = (site.app.clone(), session.operator.actor());
-    let done = site.carry_out(async move { app.deliveries.retry(id, by).await }).await;
+    let done = site.run_to_completion(async move { app.deliveries.retry(id, by).await }).await;
     redirect_with_notice(&format!("/console/deliveries/{}", site.app.print(id)), done)
 }
 
@@ -84,7 +84,7 @@ pub(crate) async fn grant(
 ) -> Result<Response, PageError> {
     session.operator.may(Role::Operator)?;
     let (app, by) = (site.app.clone(), session.operator.actor());
-    let done = site.carry_out(async move { app.deliveries.grant(id, by).await }).await;
+    let done = site.run_to_completion(async move { app.deliveries.grant(id, by).await }).await;
     redirect_with_notice(&format!("/console/deliveries/{}", site.app.print(id)), done)
 }
 

@@ -3,7 +3,7 @@
 use askama::Template;
 use axum::extract::State;
 use axum::response::Response;
-use tidegate_app::records::{PaymentRecord, RefundRecord};
+use tidegate_app::ledger_types::{PaymentRecord, RefundRecord};
 use tidegate_core::{Order, OrderId, OrderState, Role};
 use tidegate_http::Site;
 
@@ -118,7 +118,7 @@ pub(crate) async fn cancel(
 ) -> Result<Response, PageError> {
     session.operator.may(Role::Operator)?;
     let (app, by) = (site.app.clone(), session.operator.actor());
-    let done = site.carry_out(async move { app.ordering.cancel_for(id, by).await }).await;
+    let done = site.run_to_completion(async move { app.ordering.cancel_for(id, by).await }).await;
     redirect_with_notice(&format!("/console/orders/{}", site.app.print(id)), done)
 }
 
@@ -130,7 +130,7 @@ pub(crate) async fn refund(
 ) -> Result<Response, PageError> {
     session.operator.may(Role::Operator)?;
     let (app, by) = (site.app.clone(), session.operator.actor());
-    let done = site.carry_out(async move { app.ordering.refund(id, by).await }).await;
+    let done = site.run_to_completion(async move { app.ordering.refund(id, by).await }).await;
     redirect_with_notice(&format!("/console/orders/{}", site.app.print(id)), done)
 }
 

@@ -82,7 +82,7 @@ pub(crate) async fn rotate(
 ) -> Result<Response, PageError> {
     session.operator.may(Role::Operator)?;
     let (app, by) = (site.app.clone(), session.operator.actor());
-    match site.carry_out(async move { app.webhooks.rotate(id, by).await }).await {
+    match site.run_to_completion(async move { app.webhooks.rotate(id, by).await }).await {
         Ok(webhook) => {
             let secret = tidegate_app::signature::print_secret(&webhook.secret);
             let page = SecretPage::for_webhook(session.ctx, &site.app.print(id), webhook.url, secret);
@@ -100,7 +100,7 @@ pub(crate) async fn enable(
 ) -> Result<Response, PageError> {
     session.operator.may(Role::Operator)?;
     let (app, by) = (site.app.clone(), session.operator.actor());
-    let done = site.carry_out(async move { app.webhooks.enable(id, by).await }).await;
+    let done = site.run_to_completion(async move { app.webhooks.enable(id, by).await }).await;
     redirect_with_notice(&path(&site, id), done)
 }
 
@@ -118,7 +118,7 @@ pub(crate) async fn replay(
         return redirect_with_notice::<()>(&path(&site, id), Err(wrong));
     };
     let (app, by) = (site.app.clone(), session.operator.actor());
-    let done = site.carry_out(async move { app.webhooks.replay_events(id, after, by).await }).await;
+    let done = site.run_to_completion(async move { app.webhooks.replay_events(id, after, by).await }).await;
     redirect_with_notice(&path(&site, id), done)
 }
 
@@ -130,7 +130,7 @@ pub(crate) async fn delete(
 ) -> Result<Response, PageError> {
     session.operator.may(Role::Operator)?;
     let (app, by) = (site.app.clone(), session.operator.actor());
-    let done = site.carry_out(async move { app.webhooks.delete(id, by).await }).await;
+    let done = site.run_to_completion(async move { app.webhooks.delete(id, by).await }).await;
     redirect_with_notice("/console/webhooks", done)
 }
 

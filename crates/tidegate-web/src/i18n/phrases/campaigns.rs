@@ -109,7 +109,7 @@ phrases! {
     seats_hint "Total number of plays." "总共可抽的次数。"
     plays_per_user "Plays per person" "每人抽奖次数"
     strategy "Draw method" "开奖方式"
-    strategy_single "Single: when a prize runs out, its share is no win" "单次：奖品发完即不中"
+    strategy_single "Single: when a prize runs out, its share counts as no win" "单次：奖品发完即不中"
     strategy_whole "Whole: when a prize runs out, the odds of the others increase" "整体：剩余奖品概率提高"
     strategy_deck "Deck: one card per seat, shuffled once" "牌堆：每个席位一张牌，只洗一次"
     strategy_hint
@@ -181,7 +181,7 @@ phrases! {
     error_other "Invalid value: {}." "填写有误：{}。"
 
     refused_state
-        "This is not possible in its current status. Reload the page and check it."
+        "This is not possible in the current status. Reload the page to see what changed."
         "当前状态不能执行该操作，请刷新后再看。"
     refused_approval "It needs approval first." "需要先审批。"
     refused_ended "The end time has passed." "结束时间已过。"

@@ -36,7 +36,7 @@ phrases! {
     changed_at "Last change" "最近变化"
     retry_now "Retry now" "立即重试"
     retry "Retry" "重试"
-    retry_text "Sends it again immediately and resets the number of attempts." "立即重新发送，并重新计算次数。"
+    retry_text "Sends it again immediately and resets the attempt count." "立即重新发送，并重新计算次数。"
     grant "Release prize" "发放奖品"
     grant_sure "The winner receives the prize. This cannot be undone." "奖品将发给中奖者，不可撤销。"
     grant_yes "Yes, release prize" "确认发放"

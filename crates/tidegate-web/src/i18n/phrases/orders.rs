@@ -9,7 +9,7 @@ phrases! {
     order_number "Order number" "订单号"
     find_order "Find" "查找"
     no_such_order
-        "No order has this number. An order number has 13 letters and digits."
+        "No order has this number. Order numbers consist of 13 letters and digits."
         "没有这个订单号。订单号由 13 位字母和数字组成。"
     sale "Sale" "抢购"
     any_sale "All sales" "全部抢购"

@@ -23,7 +23,7 @@ phrases! {
     role_hint
         "Viewers can look at everything, operators can also run sales and draws, admins can also manage people and \
          keys."
-        "只读可查看，运营可管理活动，管理员还可管理人员。"
+        "只读可查看，运营可管理活动，管理员还可管理人员与密钥。"
     create_operator "Create account" "创建账号"
     no_operators "No accounts yet. Everyone signs in with the admin key." "还没有账号，目前仅可使用管理密钥。"
     change_role "Change role" "修改角色"

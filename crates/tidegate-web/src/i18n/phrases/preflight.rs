@@ -41,7 +41,7 @@ phrases! {
         "按此概率与席位，部分奖品可能发不完。"
     bots_deterred
         "A challenge or a waiting room slows bots down, or there is enough stock for everyone."
-        "脚本需付出代价，或数量充足。"
+        "已设验证或排队来减缓脚本，或数量充足。"
     bots_favoured
         "Stock is low and there is neither a challenge nor a waiting room, so bots will be faster than people."
         "数量少且无验证无排队，脚本会快过真人。"

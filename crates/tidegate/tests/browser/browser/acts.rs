@@ -1,4 +1,4 @@
-//! What the person does: press, fill in.
+//! User input: clicking and filling in fields.
 
 use fantoccini::elements::{Element, ElementRef};
 use fantoccini::error::CmdError;
@@ -6,15 +6,16 @@ use serde_json::{Value, json};
 
 use super::Browser;
 
-/// By WebDriver's standard, how an element is named in an answer.
+/// The key of an element's id in a response, as the WebDriver standard defines it.
 const ELEMENT: &str = "element-6066-11e4-a52e-4f735466cecf";
 
-/// The first that can be seen.
+/// Finds the first visible element that matches.
 const FIND: &str = "const [css] = arguments;
     const seen = (e) => e.getClientRects().length && e.checkVisibility({visibilityProperty: true});
     return [...document.querySelectorAll(css)].find(seen) ?? null;";
 
-/// What can be pressed and says this; the one that says least besides, so that `Buy` is not `Buy all`.
+/// Finds the clickable element that contains this text; of several, the one with the shortest text, so that `Buy`
+/// prefers `Buy` to `Buy all`.
 const FIND_PRESSABLE: &str = "const [wanted] = arguments;
     const kinds = 'a[href], button, summary, input[type=submit], [role=button], [role=tab], [role=menuitem]';
     const says = (e) => (e.innerText || e.value || '').replace(/\\s+/g, ' ').trim();
@@ -23,7 +24,7 @@ const FIND_PRESSABLE: &str = "const [wanted] = arguments;
         .filter((e) => usable(e) && says(e).includes(wanted))
         .sort((a, b) => says(a).length - says(b).length)[0] ?? null;";
 
-/// Fields that have no place for a caret are set as the browser's own picker would; others are left to the keyboard.
+/// Sets fields that have a picker, and returns false for text fields, which are filled with key strokes.
 const PICK: &str = "const [field, value] = arguments;
     const picked = ['color', 'date', 'datetime-local', 'month', 'range', 'time', 'week'];
     if (field.tagName === 'SELECT') {
@@ -40,12 +41,12 @@ const PICK: &str = "const [field, value] = arguments;
     return true;";
 
 impl Browser {
-    /// Presses the first visible element that matches, once nothing covers it and it is not disabled.
+    /// Clicks the first visible element that matches, once nothing covers it and it is enabled.
     pub(crate) async fn click(&self, css: &str) -> anyhow::Result<()> {
         self.press(&format!("clicking `{css}`"), FIND, css).await
     }
 
-    /// Presses the button or link that says this.
+    /// Clicks the button or link with this text.
     pub(crate) async fn click_text(&self, text: &str) -> anyhow::Result<()> {
         self.press(&format!("clicking what says \"{text}\""), FIND_PRESSABLE, text).await
     }
@@ -53,7 +54,7 @@ impl Browser {
     async fn press(&self, what: &str, script: &str, argument: &str) -> anyhow::Result<()> {
         let press = async || {
             let Some(element) = self.find(script, argument).await? else { return Ok(None) };
-            // WebDriver presses a disabled button without a word.
+            // WebDriver clicks a disabled button without an error.
             if !element.is_enabled().await? {
                 return Ok(None);
             }
@@ -62,7 +63,7 @@ impl Browser {
         self.until(what, press).await
     }
 
-    /// Makes this the value of a field, typed where a person would type it, chosen where they would choose.
+    /// Sets the value of a field: types into text fields, selects options and dates.
     pub(crate) async fn fill(&self, css: &str, value: &str) -> anyhow::Result<()> {
         let fill = async || {
             let Some(field) = self.find(FIND, css).await? else { return Ok(None) };
@@ -76,13 +77,13 @@ impl Browser {
         self.until(&format!("filling in `{css}`"), fill).await
     }
 
-    /// Waits until an element that matches can be seen.
+    /// Waits until an element that matches is visible.
     pub(crate) async fn wait_for(&self, css: &str) -> anyhow::Result<()> {
         let look = async || self.find(FIND, css).await.map(|found| found.map(drop));
         self.until(&format!("waiting for `{css}`"), look).await
     }
 
-    /// What the first visible element that matches says.
+    /// The text of the first visible element that matches.
     pub(crate) async fn text(&self, css: &str) -> anyhow::Result<String> {
         let read = async || match self.find(FIND, css).await? {
             Some(element) => element.text().await.map(Some),

@@ -1,4 +1,4 @@
-//! Whether everybody can use a page: axe-core, which knows the guidelines' rules that a machine can check.
+//! Accessibility checks with axe-core: the WCAG rules that can be tested automatically.
 
 use std::path::Path;
 
@@ -14,26 +14,26 @@ const CHECK: &str = "
             nodes.map((node) => `${id}: ${help}: ${node.target.join(' ')}: ${node.html}`)));";
 
 impl Browser {
-    /// Fails if the page, as it is now, breaks a rule; names rule and element.
+    /// Fails if the page breaks a rule; names rule and element.
     pub(crate) async fn axe(&self) -> anyhow::Result<()> {
         let file =
             Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/axe/node_modules/axe-core/axe.min.js");
         let axe = std::fs::read_to_string(&file)
             .with_context(|| format!("{} is missing: make setup", file.display()))?;
-        // What moves in is half transparent on its way, and would be found too pale.
+        // An element that fades in is transparent at first and would fail the contrast rule.
         self.settled().await?;
-        // As a script of the driver's it may run where the page's policy lets none in.
+        // Scripts of the driver are not subject to the page's content security policy.
         let broken = self.client.execute(&format!("{axe}\n{CHECK}"), Vec::new()).await;
         let broken = broken.context("axe does not run")?;
         let broken: Vec<&str> =
-            broken.as_array().context("axe said nothing")?.iter().filter_map(Value::as_str).collect();
+            broken.as_array().context("axe returned no list")?.iter().filter_map(Value::as_str).collect();
         if !broken.is_empty() {
             bail!("{} breaks {} rules:\n  {}", self.path().await?, broken.len(), broken.join("\n  "));
         }
         Ok(())
     }
 
-    /// Waits until everything that moves towards an end has reached it.
+    /// Waits until all finite animations have finished.
     async fn settled(&self) -> anyhow::Result<()> {
         let still = "return document.getAnimations().every((a) => a.playState !== 'running' \
                      || a.effect.getComputedTiming().endTime === Infinity)";

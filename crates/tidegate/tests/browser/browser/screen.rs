@@ -1,4 +1,4 @@
-//! What the person holds and prefers: the device, darkness, stillness, no network. And pictures of what they see.
+//! Emulation of devices, user preferences, clock and network; screenshots.
 
 use std::path::Path;
 use std::sync::atomic::Ordering::Relaxed;
@@ -10,14 +10,14 @@ use serde_json::json;
 
 use super::Browser;
 
-/// A picture of a page is not taller than this.
+/// Maximum height of a screenshot.
 const TALLEST: u32 = 3000;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Device {
-    /// 1280 × 900, a mouse.
+    /// 1280 × 900, with a mouse.
     Desktop,
-    /// 360 × 780, fingers: the narrowest that is common.
+    /// 360 × 780, with a touch screen: the narrowest common phone.
     Phone,
 }
 
@@ -38,7 +38,7 @@ impl Device {
 }
 
 impl Browser {
-    /// Makes the viewport the device's, this high. A window cannot be as narrow as a phone.
+    /// Sets the viewport to the device's width and this height, by emulation: a window cannot be as narrow as a phone.
     pub(super) async fn resize(&self, height: u32) -> anyhow::Result<()> {
         let phone = self.device == Device::Phone;
         let metrics = json!({
@@ -62,19 +62,19 @@ impl Browser {
         Ok(())
     }
 
-    /// Whether the person prefers dark pages.
+    /// Emulates the preference for a dark color scheme.
     pub(crate) async fn dark(&self, dark: bool) -> anyhow::Result<()> {
         self.dark.store(dark, Relaxed);
         self.emulate_media().await
     }
 
-    /// Whether the person prefers that little moves.
+    /// Emulates the preference for reduced motion.
     pub(crate) async fn reduced_motion(&self, reduced: bool) -> anyhow::Result<()> {
         self.reduced_motion.store(reduced, Relaxed);
         self.emulate_media().await
     }
 
-    /// Whether the network is gone, for this browser alone.
+    /// Disconnects this browser from the network, or connects it again.
     pub(crate) async fn offline(&self, offline: bool) -> anyhow::Result<()> {
         self.devtools("Network.enable", json!({})).await.context("going offline")?;
         let conditions =
@@ -83,7 +83,7 @@ impl Browser {
         Ok(())
     }
 
-    /// From the next page on its clock is so many seconds ahead.
+    /// Sets the clock of all later pages ahead.
     pub(crate) async fn clock_ahead_by(&self, seconds: u32) -> anyhow::Result<()> {
         let source = format!(
             "(() => {{ const right = Date.now, origin = performance.timeOrigin;
@@ -94,7 +94,7 @@ impl Browser {
         Ok(())
     }
 
-    /// Whether pages may run scripts; stories still can.
+    /// Allows or blocks the scripts of pages; `eval` works in both cases.
     pub(crate) async fn scripts(&self, allowed: bool) -> anyhow::Result<()> {
         let disabled = json!({"value": !allowed});
         self.devtools("Emulation.setScriptExecutionDisabled", disabled)
@@ -103,7 +103,7 @@ impl Browser {
         Ok(())
     }
 
-    /// A picture of the whole page in docs/screens, when `make screens` asks for them.
+    /// Saves a screenshot of the whole page in docs/screens, if `make screens` runs the tests.
     pub(crate) async fn screenshot(&self, name: &str) -> anyhow::Result<()> {
         if std::env::var("TIDEGATE_SCREENS").is_ok_and(|wanted| wanted == "1") {
             let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/screens");
@@ -113,7 +113,7 @@ impl Browser {
         Ok(())
     }
 
-    /// The whole page as a PNG.
+    /// A screenshot of the whole page, as PNG.
     pub(crate) async fn picture(&self) -> anyhow::Result<Vec<u8>> {
         self.stretch().await?;
         let picture = self.client.screenshot().await.context("taking a picture");
@@ -121,7 +121,7 @@ impl Browser {
         picture
     }
 
-    /// The whole page, small enough to be kept in the repository.
+    /// A screenshot of the whole page, as WebP to keep the repository small.
     async fn small_picture(&self) -> anyhow::Result<Vec<u8>> {
         self.stretch().await?;
         let picture = self.devtools("Page.captureScreenshot", json!({"format": "webp", "quality": 80})).await;
@@ -130,7 +130,7 @@ impl Browser {
         Ok(STANDARD.decode(picture["data"].as_str().context("no picture")?)?)
     }
 
-    /// Makes the window as high as its page.
+    /// Makes the viewport as high as the page, up to `TALLEST`.
     async fn stretch(&self) -> anyhow::Result<()> {
         let height = self.eval("return document.documentElement.scrollHeight").await?;
         let height = u32::try_from(height.as_u64().unwrap_or(0)).unwrap_or(TALLEST);

@@ -1,4 +1,4 @@
-//! What chromedriver understands beyond WebDriver: commands of the browser's developer tools, and its log.
+//! Commands of chromedriver beyond WebDriver: the Chrome DevTools Protocol and the browser's log.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -12,7 +12,7 @@ use url::{ParseError, Url};
 
 use super::Browser;
 
-/// A POST to a path below the session's.
+/// A POST to a path below the path of the session.
 #[derive(Debug)]
 struct Post {
     path: &'static str,
@@ -30,13 +30,13 @@ impl WebDriverCompatibleCommand for Post {
 }
 
 impl Browser {
-    /// A command of the Chrome DevTools Protocol.
+    /// Sends a command of the Chrome DevTools Protocol.
     pub(super) async fn devtools(&self, command: &str, parameters: Value) -> Result<Value, CmdError> {
         let body = json!({"cmd": command, "params": parameters});
         self.client.issue_cmd(Post { path: "goog/cdp/execute", body }).await
     }
 
-    /// What the browser logged since it was last asked.
+    /// The browser's log entries since the last call.
     pub(super) async fn log(&self) -> Result<Vec<Value>, CmdError> {
         let body = json!({"type": "browser"});
         let log = self.client.issue_cmd(Post { path: "se/log", body }).await?;
@@ -44,7 +44,7 @@ impl Browser {
     }
 }
 
-/// Ends a browser without a runtime. Should it not work, the driver's end does it.
+/// Ends a browser, without a runtime. Errors are ignored: the driver ends remaining browsers when it stops.
 pub(super) fn end_session(port: u16, session: &str) {
     let Ok(mut stream) = TcpStream::connect(("127.0.0.1", port)) else { return };
     let _ = stream.set_read_timeout(Some(Duration::from_secs(5)));

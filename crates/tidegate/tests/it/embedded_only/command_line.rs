@@ -1,4 +1,4 @@
-//! The program as people start it: exit codes, messages, one process per data directory, an orderly end.
+//! The command line: exit codes, messages, one process per data directory, graceful shutdown, rehearsals, `verify`.
 
 use std::process::{Command, Output};
 
@@ -37,7 +37,7 @@ fn wrong_usage_exits_with_2_and_says_why() {
 }
 
 #[test]
-fn config_show_tells_values_and_origins_without_secrets() {
+fn config_show_prints_values_and_origins_without_secrets() {
     let output = run(
         &["config", "show", "--listen", "127.0.0.1:9"],
         &[("TIDEGATE_ADMIN_KEY", "do-not-show-this-key")],
@@ -51,7 +51,7 @@ fn config_show_tells_values_and_origins_without_secrets() {
 }
 
 #[test]
-fn a_reader_who_leaves_early_is_no_failure() {
+fn a_closed_pipe_is_not_an_error() {
     let program = program();
     let script = format!("{} config show | head -n 1; exit ${{PIPESTATUS[0]}}", program.display());
     let output = Command::new("bash").args(["-c", &script]).output().unwrap();
@@ -69,26 +69,26 @@ async fn a_second_process_on_the_same_data_is_refused() {
         assert!(text(&output.stderr).contains("in use by another process"), "{}", text(&output.stderr));
     }
     let audit = run(&["audit", "--json", "--data-dir", data], &[]);
-    assert!(audit.status.success(), "looking is allowed: {audit:?}");
-    assert!(first.stop().await.unwrap(), "SIGTERM ends it with 0");
+    assert!(audit.status.success(), "an audit is possible while a server runs: {audit:?}");
+    assert!(first.stop().await.unwrap(), "SIGTERM stops the server with exit code 0");
     assert!(run(&["migrate", "--data-dir", data], &[]).status.success());
 }
 
 #[tokio::test]
-async fn the_admin_key_is_made_once_and_kept() {
+async fn the_admin_key_is_generated_once_and_kept() {
     let directory = tempfile::tempdir().unwrap();
     let first = Server::start_in(&program(), directory.path(), "", &[]).await.unwrap();
     let key = first.new_admin_key().unwrap().to_owned();
     assert!(first.stop().await.unwrap());
     let second = Server::start_in(&program(), directory.path(), "", &[]).await.unwrap();
-    assert_eq!(second.new_admin_key(), None, "shown once");
+    assert_eq!(second.new_admin_key(), None, "the key is printed once");
     let mut operator = Client::new(second.url(), Some(&key)).unwrap();
     assert_eq!(operator.get("/v1/admin/sales").await.unwrap().status, 200);
     assert!(second.stop().await.unwrap());
 }
 
 #[tokio::test]
-async fn sigterm_finishes_what_is_in_flight() {
+async fn sigterm_finishes_requests_in_flight() {
     let directory = tempfile::tempdir().unwrap();
     let slow = [("TIDEGATE__PAYMENT__SANDBOX_DELAY_MS", "700"), ("TIDEGATE_DEMO", "on")];
     let server = Server::start_in(&program(), directory.path(), ADMIN_KEY, &slow).await.unwrap();
@@ -112,13 +112,13 @@ async fn sigterm_finishes_what_is_in_flight() {
     let order = crate::support::bought(&mut buyer, &sale, 1).await;
     let paying = tokio::spawn(async move { crate::support::pay(&mut buyer, &order).await });
     tokio::time::sleep(std::time::Duration::from_millis(200)).await;
-    assert!(server.stop().await.unwrap(), "exit 0");
+    assert!(server.stop().await.unwrap(), "the server exits with code 0");
     let paid = paying.await.unwrap();
     assert_eq!((paid.status, &paid.json()["state"]), (200, &serde_json::json!("paid")));
 }
 
 #[tokio::test]
-async fn demo_buyers_end_with_the_demo() {
+async fn demo_buyers_are_rejected_without_the_demo() {
     let directory = tempfile::tempdir().unwrap();
     let buyer_of = async |demo: &str| {
         let settings = [("TIDEGATE__LOG__LEVEL", "warn")];
@@ -134,7 +134,7 @@ async fn demo_buyers_end_with_the_demo() {
 }
 
 #[tokio::test]
-async fn a_taken_address_does_not_cost_the_admin_key() {
+async fn a_listen_address_in_use_does_not_lose_the_admin_key() {
     let directory = tempfile::tempdir().unwrap();
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
@@ -143,12 +143,12 @@ async fn a_taken_address_does_not_cost_the_admin_key() {
     assert_eq!(output.status.code(), Some(2));
     assert!(text(&output.stderr).contains("choose another address"), "{}", text(&output.stderr));
     let server = Server::start_in(&program(), directory.path(), "", &[]).await.unwrap();
-    assert!(server.new_admin_key().is_some(), "it is shown at the first start that works");
+    assert!(server.new_admin_key().is_some(), "the key is printed at the first successful start");
     assert!(server.stop().await.unwrap());
 }
 
 #[test]
-fn scripts_get_nothing_and_honest_buyers_everything() {
+fn bots_buy_nothing_and_honest_buyers_everything() {
     let args =
         ["rehearse", "--stock", "20", "--buyers", "400", "--connections", "32", "--bots", "0.9", "--json"];
     let output = run(&args, &[]);
@@ -207,7 +207,7 @@ fn a_rehearsal_is_reported_as_one_page() {
         assert!(!page.contains(never), "{never}: {page}");
     }
     let told = page.split("<h2>Orders told</h2>").nth(1).unwrap();
-    assert!(told.contains("<polygon"), "there is something to see: {told}");
+    assert!(told.contains("<polygon"), "the chart has data: {told}");
 }
 
 #[test]
@@ -229,7 +229,7 @@ fn a_rehearsed_draw_is_fair_delivers_and_proves_it() {
 }
 
 #[tokio::test]
-async fn verify_says_yes_no_or_that_it_is_no_proof() {
+async fn verify_distinguishes_valid_tampered_and_unreadable_proofs() {
     let mut app = crate::support::TestApp::start().await;
     let prizes = serde_json::json!([crate::draws::text(500_000_000, 10)]);
     let draw = app.draw(&prizes, |_| {}).await;
@@ -253,7 +253,7 @@ async fn verify_says_yes_no_or_that_it_is_no_proof() {
     assert!(output.status.success() && text(&output.stdout).contains("every play follows"), "{output:?}");
     let another = run(&["verify", path, "--commitment", &"0".repeat(64)], &[]);
     assert_eq!(another.status.code(), Some(1));
-    // Every byte of a play matters, and the play is named.
+    // A changed play is detected and named.
     proof["plays"][3]["client_seed"] = "4".into();
     std::fs::write(path, proof.to_string()).unwrap();
     let output = run(&["verify", path, "--json"], &[]);

@@ -1,7 +1,7 @@
-//! The real program under load, killed at random moments and started again on the same data.
+//! The real program under load, killed at random moments and restarted on the same data.
 //!
-//! SIGKILL proves that nothing acknowledged lives only in the process; it does not prove the disk's own promises, since
-//! the system's page cache survives it.
+//! SIGKILL shows that no acknowledged order exists only in the process. It does not test fsync, because the page cache
+//! survives it.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ const STOCK: u32 = 200_000;
 const LIMIT: u64 = 3;
 const BUYERS: u32 = 50_000;
 
-/// A generator of our own: a failure is replayed by its seed.
+/// A seeded random number generator, to replay a failure.
 struct Chance(u64);
 
 impl Chance {
@@ -30,7 +30,7 @@ impl Chance {
     }
 }
 
-/// Order ids that were answered 201, with the buyer's token.
+/// Ids of orders answered with 201, with their buyers' tokens.
 type Acknowledged = Arc<Mutex<HashMap<String, String>>>;
 
 async fn start(directory: &std::path::Path) -> Server {
@@ -56,7 +56,7 @@ async fn set_up(url: &str) -> (String, Vec<String>) {
     (sale, tokens.collect())
 }
 
-/// Buys, cancels now and then, and remembers what it was told, until the server is gone.
+/// Places orders, cancels some, and notes the acknowledged ones, until the server is killed.
 async fn shop(url: String, sale: String, tokens: Arc<Vec<String>>, seed: u64, acknowledged: Acknowledged) {
     let mut chance = Chance(seed);
     let mut client = Client::new(&url, None).unwrap();
@@ -73,7 +73,7 @@ async fn shop(url: String, sale: String, tokens: Arc<Vec<String>>, seed: u64, ac
         acknowledged.lock().insert(id.clone(), token.clone());
         if chance.next(8) == 0 {
             let path = format!("/v1/orders/{id}/cancel");
-            // Whether or not the answer arrives: a cancelled order is still there.
+            // The answer does not matter: a cancelled order is still listed.
             let _ = client.send_as(token, Method::POST, &path, None, None).await;
         }
     }
@@ -95,12 +95,12 @@ async fn all_orders(operator: &mut Client, sale: &str) -> HashMap<String, Value>
     }
 }
 
-/// Everything a buyer was told is there; the books balance; nobody is over the limit.
+/// Checks that no acknowledged order is lost, no slot is sold twice, no limit is exceeded, and the counters add up.
 async fn check(url: &str, sale: &str, acknowledged: &Acknowledged, kill: u64) {
     let mut operator = Client::new(url, Some(ADMIN_KEY)).unwrap();
     let orders = all_orders(&mut operator, sale).await;
     let lost: Vec<_> = acknowledged.lock().keys().filter(|id| !orders.contains_key(*id)).cloned().collect();
-    assert_eq!(lost, Vec::<String>::new(), "orders told as 201 and gone after kill {kill}");
+    assert_eq!(lost, Vec::<String>::new(), "acknowledged orders lost after kill {kill}");
     let mut units: HashMap<String, u64> = HashMap::new();
     let mut slots = std::collections::HashSet::new();
     for order in orders.values().filter(|order| order["state"] == "awaiting_payment") {
@@ -112,7 +112,7 @@ async fn check(url: &str, sale: &str, acknowledged: &Acknowledged, kill: u64) {
             );
         }
     }
-    assert!(units.values().all(|units| *units <= LIMIT), "somebody is over the limit after kill {kill}");
+    assert!(units.values().all(|units| *units <= LIMIT), "a buyer exceeds the limit after kill {kill}");
     let shown = operator.expect(200, Method::GET, &format!("/v1/admin/sales/{sale}"), None).await.unwrap();
     let of = |name: &str| shown["counters"][name].as_u64().unwrap();
     assert_eq!((of("queued"), of("awaiting_payment")), (0, slots.len() as u64));
@@ -135,7 +135,7 @@ async fn fifty_kills_lose_nothing_and_sell_nothing_twice() {
     kill_again_and_again(50).await;
 }
 
-/// Kills the server `kills` times under load and checks the promises every tenth time.
+/// Kills the server `kills` times under load, with a check after every tenth kill.
 pub(crate) async fn kill_again_and_again(kills: u64) {
     let seed = u64::from(std::process::id());
     println!("seed {seed}");
@@ -163,6 +163,6 @@ pub(crate) async fn kill_again_and_again(kills: u64) {
             check(server.url(), &sale, &acknowledged, kill).await;
         }
     }
-    assert!(busy > kills / 2, "the kills have to hit a busy server: {busy} did");
+    assert!(busy > kills / 2, "most kills must hit a busy server: {busy} did");
     assert!(server.stop().await.unwrap());
 }

@@ -1,4 +1,4 @@
-//! Draws on bad days: bad terms, slow and full disks, kills in the middle of plays and deliveries.
+//! Faults of draws: invalid terms and input, a slow disk, kills during plays and deliveries.
 
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
@@ -80,7 +80,7 @@ async fn draws_with_wrong_terms_are_refused_field_by_field() {
         assert!(answer.json()["errors"].get(field).is_some(), "{field}: {:?}", answer.body);
     }
     let list = app.operator.get("/v1/admin/draws").await.unwrap().json();
-    assert_eq!(list["data"], json!([]), "nothing was made");
+    assert_eq!(list["data"], json!([]), "no draw was created");
 }
 
 #[tokio::test]
@@ -98,14 +98,14 @@ async fn plays_with_wrong_input_consume_nothing() {
     refused(&nobody.post(&path, &json!({})).await.unwrap(), 401, "unauthenticated");
     let shown = player.get(&format!("/v1/draws/{draw}")).await.unwrap().json();
     assert_eq!((&shown["seats_left"], &shown["plays_left"]), (&json!(100), &json!(10)));
-    // The longest seed there is, and a body left out.
+    // The longest allowed client seed, and a request without a body.
     assert_eq!(play(&mut player, &draw, &"界".repeat(64)).await.status, 201);
     let bare = player.send(Method::POST, &path, None, None).await.unwrap();
     assert_eq!(bare.status, 201, "{:?}", bare.body);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_play_that_is_not_finished_is_resumed_and_says_nothing_before_it_is_safe() {
+async fn an_unfinished_play_is_resumed_and_hides_its_outcome_until_durable() {
     let disk = SlowDisk::default();
     let mut app =
         TestApp::builder().on(disk.clone()).with("TIDEGATE__SALES__ANSWER_WITHIN_MS", "100").start().await;
@@ -119,7 +119,7 @@ async fn a_play_that_is_not_finished_is_resumed_and_says_nothing_before_it_is_sa
     assert_eq!((again.status, &again.json()["id"]), (202, &first.json()["id"]), "resumed, not charged twice");
     disk.0.store(false, Ordering::SeqCst);
     let id = first.json()["id"].as_str().unwrap().to_owned();
-    eventually("it is played in the end", async || {
+    eventually("the play is recorded", async || {
         let shown = player.get(&format!("/v1/plays/{id}")).await.unwrap().json();
         if shown["won"] == true { Ok(()) } else { Err(shown) }
     })
@@ -162,7 +162,7 @@ const PLAYERS: u32 = 20_000;
 const EACH: u64 = 3;
 const COUPON_SECRET: &str = "whsec_MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE=";
 
-/// What players were told: play id to seat and prize.
+/// Acknowledged plays: play id to seat and prize.
 type Told = Arc<Mutex<HashMap<String, (u64, Option<String>)>>>;
 
 async fn start(directory: &Path, merchant: &str) -> Server {
@@ -171,7 +171,7 @@ async fn start(directory: &Path, merchant: &str) -> Server {
         ("TIDEGATE__JOURNAL__MAX_UNRECORDED", "20000"),
         ("TIDEGATE__DELIVERIES__COUPON_URL", merchant),
         ("TIDEGATE__DELIVERIES__COUPON_SECRET", COUPON_SECRET),
-        // A delivery that was on its way when the process was killed is due again soon.
+        // A short timeout, so that a delivery in progress during a kill is soon due again.
         ("TIDEGATE__DELIVERIES__TIMEOUT_MS", "1000"),
     ];
     Server::start_in(&program(), directory, ADMIN_KEY, &settings).await.unwrap()
@@ -198,7 +198,7 @@ async fn set_up(url: &str) -> (String, Vec<String>) {
     (draw, tokens.collect())
 }
 
-/// Plays with one player after the other, remembering what was told, until the server is gone.
+/// Plays with one player after the other and notes acknowledged plays, until the server is killed.
 async fn play_on(url: String, draw: String, tokens: Arc<Vec<String>>, from: usize, told: Told) {
     let mut client = Client::new(&url, None).unwrap();
     let path = format!("/v1/draws/{draw}/plays");
@@ -219,7 +219,7 @@ async fn play_on(url: String, draw: String, tokens: Arc<Vec<String>>, from: usiz
 
 #[tokio::test(flavor = "multi_thread")]
 async fn thirty_kills_give_no_prize_twice_and_lose_none() {
-    // Fails every fourth time, so that some coupons have to be asked for again.
+    // Fails every fourth request, so that some coupons are requested again.
     let merchant =
         Receiver::start(
             |_, before| {
@@ -245,12 +245,12 @@ async fn thirty_kills_give_no_prize_twice_and_lose_none() {
         busy += usize::from(told.lock().len() > before);
         server = start(directory.path(), &merchant.url()).await;
     }
-    assert!(busy > 15, "the kills have to hit a busy server: {busy} did");
+    assert!(busy > 15, "most kills must hit a busy server: {busy} did");
     check(&server, &draw, &told).await;
     assert!(server.stop().await.unwrap());
 }
 
-/// Everything that was told is in the proof; prizes, plays and deliveries are exact.
+/// Checks that the proof contains every acknowledged play, and that plays, prizes and deliveries are exact.
 async fn check(server: &Server, draw: &str, told: &Told) {
     let mut operator = Client::new(server.url(), Some(ADMIN_KEY)).unwrap();
     operator.expect(200, Method::POST, &format!("/v1/admin/draws/{draw}/close"), None).await.unwrap();
@@ -266,10 +266,10 @@ async fn check(server: &Server, draw: &str, told: &Told) {
         .map(|play| (play["seat"].as_u64().unwrap(), play["prize"].as_str().map(str::to_owned)))
         .collect();
     for (id, (seat, prize)) in told.lock().iter() {
-        assert_eq!(by_seat.get(seat), Some(prize), "play {id} was told otherwise, or is lost");
+        assert_eq!(by_seat.get(seat), Some(prize), "play {id} is lost or has another outcome");
     }
     let seats: HashSet<u64> = told.lock().values().map(|(seat, _)| *seat).collect();
-    assert_eq!(seats.len(), told.lock().len(), "a seat was told to two players");
+    assert_eq!(seats.len(), told.lock().len(), "a seat was given to two players");
     let wins = wait_for_prizes(&mut operator, draw).await;
     assert_eq!(wins, verified.wins);
     let plays = all_plays(&mut operator, draw).await;
@@ -282,7 +282,7 @@ async fn check(server: &Server, draw: &str, told: &Told) {
         }
     }
     assert_eq!(plays.len() as u64, verified.plays);
-    assert!(each.values().all(|plays| *plays <= EACH), "somebody played too often");
+    assert!(each.values().all(|plays| *plays <= EACH), "a player exceeds the limit");
 }
 
 async fn wait_for_prizes(operator: &mut Client, draw: &str) -> u64 {
@@ -292,11 +292,11 @@ async fn wait_for_prizes(operator: &mut Client, draw: &str) -> u64 {
         if states.len() == 1 && states.contains_key("delivered") {
             return Ok(states["delivered"].as_u64().unwrap());
         }
-        // Those the merchant refuses would be tried for days.
+        // Without this, failed deliveries would wait for their backoff.
         let failed = operator.get("/v1/admin/deliveries?state=failed&limit=1000").await.unwrap().json();
         for delivery in failed["data"].as_array().unwrap() {
             let path = format!("/v1/admin/deliveries/{}/retry", delivery["id"].as_str().unwrap());
-            // It may have arrived in the meantime.
+            // The delivery may have succeeded in the meantime.
             let _ = operator.send(Method::POST, &path, None, None).await.unwrap();
         }
         Err(states)

@@ -1,4 +1,4 @@
-//! The fast path and hyper: a client cannot tell which of them answers.
+//! The fast path and hyper: clients get the same answers from both.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use tokio::net::TcpStream;
 
 use crate::support::{ADMIN_KEY, TestApp};
 
-/// Only hyper is trusted with this.
+/// A header that the fast path leaves to hyper.
 const LONG: &str = "te: trailers\r\n";
 
 struct Wire(TcpStream);
@@ -31,7 +31,7 @@ impl Wire {
         self.0.write_all(text.as_bytes()).await.unwrap();
     }
 
-    /// One answer, and not a byte more.
+    /// Reads exactly one answer.
     async fn hear(&mut self) -> Said {
         let mut head = Vec::new();
         while !head.ends_with(b"\r\n\r\n") {
@@ -43,7 +43,7 @@ impl Wire {
             |line: &str| line.split_once(": ").map(|(name, value)| (name.to_owned(), value.to_owned()));
         let mut headers = BTreeMap::new();
         for (name, value) in rest.split("\r\n").filter_map(header) {
-            assert_eq!(headers.insert(name, value), None, "said twice: {rest}");
+            assert_eq!(headers.insert(name, value), None, "duplicate header: {rest}");
         }
         let chunked = headers.get("transfer-encoding").is_some_and(|how| how == "chunked");
         let body =
@@ -93,8 +93,8 @@ async fn draw(app: &mut TestApp) -> String {
 const JSON: &str = "content-type: application/json\r\n";
 
 #[tokio::test]
-async fn both_ways_answer_alike() {
-    // Told how much is left of their limit, too.
+async fn fast_path_and_hyper_give_the_same_answers() {
+    // Without an exemption, so that answers carry the rate limit's headers.
     let mut app = TestApp::builder().with("TIDEGATE__LIMITS__EXEMPT", "").start().await;
     let sale = app.sale(10, 5).await;
     let draw = draw(&mut app).await;
@@ -133,7 +133,7 @@ async fn both_ways_answer_alike() {
         let mut hyper = Wire::to(&app).await;
         hyper.say(&request(line, &format!("{LONG}{more}"), body)).await;
         let mut long = hyper.hear().await;
-        // What was made is made once.
+        // Whatever the first request created, the second one replays.
         let is_repeated = long.headers.remove("idempotency-replayed").is_some();
         assert_eq!(is_repeated, short.status.ends_with("201 Created"), "{line} {more} {body}");
         let plain = |mut said: Said| {
@@ -147,7 +147,7 @@ async fn both_ways_answer_alike() {
 }
 
 #[tokio::test]
-async fn what_has_no_body_and_what_has_no_length_is_told_so_both_ways() {
+async fn answers_without_body_or_length_are_framed_correctly() {
     let mut app = TestApp::start().await;
     let draw = draw(&mut app).await;
     let bearer = format!("authorization: Bearer {}\r\n", token(&mut app).await);
@@ -162,14 +162,14 @@ async fn what_has_no_body_and_what_has_no_length_is_told_so_both_ways() {
     let (one, other) = (short.hear().await, long.hear().await);
     assert_eq!((&one.status, &one.body), (&other.status, &other.body));
     assert_eq!(one.headers["transfer-encoding"], "chunked");
-    // And on it goes.
+    // The connection stays usable.
     short.say(&request("POST /v1/auth/logout", &bearer, "")).await;
     let out = short.hear().await;
     assert_eq!((&*out.status, out.headers.get("content-length")), ("HTTP/1.1 204 No Content", None));
 }
 
 #[tokio::test]
-async fn a_connection_goes_on_whatever_is_asked_on_it() {
+async fn a_connection_stays_usable_after_any_request() {
     let mut app = TestApp::start().await;
     let sale = app.sale(10, 10).await;
     let more = format!("authorization: Bearer {}\r\n{JSON}", token(&mut app).await);
@@ -179,14 +179,14 @@ async fn a_connection_goes_on_whatever_is_asked_on_it() {
         wire.say(text).await;
         assert!(wire.hear().await.status.starts_with("HTTP/1.1 20"));
     }
-    // Two at once, on a connection that was on the fast path before.
+    // Two pipelined requests, on a connection that used the fast path before.
     let mut wire = Wire::to(&app).await;
     wire.say(&order).await;
     assert_eq!(wire.hear().await.status, "HTTP/1.1 201 Created");
     wire.say(&[&*order, &*order].concat()).await;
     assert_eq!(wire.hear().await.status, "HTTP/1.1 201 Created");
     assert_eq!(wire.hear().await.status, "HTTP/1.1 201 Created");
-    // One in pieces.
+    // A request split into two writes.
     let mut wire = Wire::to(&app).await;
     let (first, rest) = order.split_at(order.len() - 5);
     wire.say(first).await;
@@ -197,7 +197,7 @@ async fn a_connection_goes_on_whatever_is_asked_on_it() {
 }
 
 #[tokio::test]
-async fn silence_ends_it_but_not_early() {
+async fn an_idle_connection_is_closed_after_the_timeout_and_not_before() {
     let app = TestApp::builder().with("TIDEGATE__HTTP__HEADER_TIMEOUT_MS", "600").start().await;
     let mut wire = Wire::to(&app).await;
     let look = request("GET /v1/sales", "", "");
@@ -207,11 +207,11 @@ async fn silence_ends_it_but_not_early() {
         assert_eq!(wire.hear().await.status, "HTTP/1.1 200 OK");
     }
     let closed = tokio::time::timeout(Duration::from_secs(10), wire.0.read(&mut [0; 1])).await;
-    assert_eq!(closed.expect("the server closes it").unwrap(), 0);
+    assert_eq!(closed.expect("the server closes the connection").unwrap(), 0);
 }
 
 #[tokio::test]
-async fn a_connection_that_asked_for_a_page_stays_on_the_fast_path() {
+async fn a_connection_that_requested_a_page_stays_on_the_fast_path() {
     let mut app = TestApp::start().await;
     let sale = app.sale(10, 10).await;
     let more = format!("authorization: Bearer {}\r\n{JSON}", token(&mut app).await);
@@ -226,7 +226,7 @@ async fn a_connection_that_asked_for_a_page_stays_on_the_fast_path() {
         assert_eq!(wire.hear().await.status, "HTTP/1.1 201 Created", "after {line}");
     }
     assert_eq!(handed_over(), before);
-    // What only hyper can parse does leave it.
+    // A request that only hyper parses does leave the fast path.
     wire.say(&request("GET /healthz", LONG, "")).await;
     assert_eq!(wire.hear().await.status, "HTTP/1.1 200 OK");
     assert_eq!(handed_over(), before + 1);

@@ -1,5 +1,6 @@
-//! Differential fuzz of the fast path: the same bytes are sent to a server with it and to one without it, and both must
-//! answer alike: status, headers but `Date`, body, and whether the connection stays open.
+//! Differential fuzz of the fast path and the hot routes: the same bytes are sent to a server with both and to one on
+//! which hyper and the router serve everything, and both must answer alike: status, headers but `Date`, body, and
+//! whether the connection stays open.
 //!
 //! The cases are generated from seeds: a few plain requests on a connection, and in half of the cases one or two faults
 //! (an odd method, target, version or header, a damaged byte, pipelining, a split). A failure names its seed.
@@ -49,7 +50,7 @@ impl Random {
     }
 }
 
-// Such as the fast path accepts.
+// Parts of requests that the fast path accepts.
 const METHODS: &[&str] = &["GET", "GET", "GET", "POST", "POST", "PUT", "PATCH", "DELETE"];
 const TARGETS: &[&str] = &[
     "/",
@@ -84,7 +85,7 @@ const BODIES: &[&str] =
     &["", "", "{}", "{\"quantity\":1}", "{\"quantity\":", "[1]", "phone=1&password=2", "\r\n\r\n"];
 const TYPES: &[&str] = &["application/json", "application/x-www-form-urlencoded", "text/plain"];
 
-// Such as it leaves to hyper, or as nobody accepts.
+// Parts of requests that the fast path leaves to hyper, and parts that are invalid.
 const ODD_METHODS: &[&str] = &["HEAD", "OPTIONS", "get", "BREW", " GET", "\r\nGET"];
 const ODD_TARGETS: &[&str] = &[
     "/v1/nothing?a=[b]%zz",
@@ -145,7 +146,7 @@ struct Request {
 }
 
 impl Request {
-    /// One that the fast path accepts.
+    /// A request that the fast path accepts.
     fn plain(random: &mut Random) -> Self {
         let (method, target) = (random.pick(METHODS), random.pick(TARGETS));
         let mut headers = vec!["Host: x".to_owned()];
@@ -163,7 +164,7 @@ impl Request {
         Self { method, target, version: "HTTP/1.1", headers, body }
     }
 
-    /// Changes one thing about it.
+    /// Adds one fault to the request.
     fn disturb(&mut self, random: &mut Random) {
         match random.below(7) {
             0 => self.method = random.pick(ODD_METHODS),
@@ -248,7 +249,7 @@ async fn play(url: &str, pieces: &[Vec<u8>], quiet: Duration) -> (String, bool) 
     stream.set_nodelay(true).unwrap();
     let mut heard = Vec::new();
     for piece in pieces {
-        // The server may have closed it already, which the reading shows.
+        // The server may have closed the connection; the next read shows that.
         let _ = stream.write_all(piece).await;
         // Long enough for most answers, so that most requests of a connection are read one by one.
         tokio::time::sleep(Duration::from_millis(20)).await;
@@ -274,7 +275,8 @@ fn normalised(heard: &str) -> String {
 /// Compares both servers on the cases of these seeds.
 pub(crate) async fn compare(seeds: std::ops::Range<u64>) {
     let fast = TestApp::start().await;
-    let hyper = TestApp::builder().with("TIDEGATE__HTTP__FAST_PATH", "false").start().await;
+    let plain = TestApp::builder().with("TIDEGATE__HTTP__FAST_PATH", "false");
+    let hyper = plain.with("TIDEGATE__HTTP__HOT_ROUTES", "false").start().await;
     let (fast_ids, hyper_ids) = (&Ids::of(&fast), &Ids::of(&hyper));
     let (fast_url, hyper_url) = (&fast.url, &hyper.url);
     let case = |seed: u64| async move {

@@ -1,4 +1,5 @@
-//! Bad days: full disks and failing syncs. New orders are refused with 503, reads go on, nothing is lost.
+//! Full, failing and slow disks, and bounds on pending work: new orders are refused with 503, reads still work, and
+//! nothing is lost.
 
 use std::fs::File;
 use std::io;
@@ -9,12 +10,12 @@ use std::time::Duration;
 
 use serde_json::json;
 use tidegate_admission::embedded::journal::disk::{Disk, RealDisk};
-use tidegate_app::live::Light;
+use tidegate_app::live::BalanceState;
 use tidegate_testing::eventually;
 
 use crate::support::{TestApp, bought, order, refused, state};
 
-/// A disk that runs full when told to.
+/// A disk that is full while the flag is set.
 #[derive(Clone, Default)]
 struct FullDisk(Arc<AtomicBool>);
 
@@ -34,7 +35,7 @@ impl Disk for FullDisk {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_full_disk_refuses_orders_and_takes_them_again_by_itself() {
+async fn a_full_disk_refuses_orders_and_recovers_by_itself() {
     let disk = FullDisk::default();
     let mut app = TestApp::builder()
         .on(disk.clone())
@@ -45,14 +46,14 @@ async fn a_full_disk_refuses_orders_and_takes_them_again_by_itself() {
     let sale = app.sale(1_000_000, 1000).await;
     let mut buyers = app.buyers(30).await;
     disk.0.store(true, Ordering::SeqCst);
-    // Files that are not in use any more are taken away, so that the journal needs new room.
+    // Spare segments are deleted, so that the journal has to allocate.
     let journal = app.data_dir().join("journal");
     let mut accepted = 0;
     let refusal = 'full: loop {
         for entry in std::fs::read_dir(&journal).unwrap() {
             let path = entry.unwrap().path();
             if path.extension().is_some_and(|suffix| suffix == "spare") {
-                // The journal may have taken it in the meantime.
+                // The journal may have reused the file in the meantime.
                 let _ = std::fs::remove_file(path);
             }
         }
@@ -112,11 +113,11 @@ async fn a_failed_sync_refuses_orders_for_good_and_serves_reads() {
     assert_eq!(
         crate::support::pay(&mut buyer, &kept).await.status,
         200,
-        "what is recorded can still be paid"
+        "a recorded order can still be paid"
     );
 }
 
-/// SQLite's own limit on the size of its file makes it answer as on a full disk.
+/// SQLite reports a full disk when its file reaches the configured maximum.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_full_ledger_refuses_orders_and_keeps_what_it_accepted() {
     let mut app = TestApp::builder().alive().with("TIDEGATE__LEDGER__MAX_MB", "1").start().await;
@@ -130,7 +131,7 @@ async fn a_full_ledger_refuses_orders_and_keeps_what_it_accepted() {
                 break 'full answer;
             }
             accepted += 1;
-            assert!(accepted < 20_000, "a ledger of one MiB never filled");
+            assert!(accepted < 20_000, "a ledger of 1 MiB never ran full");
         }
     };
     refused(&answer, 503, "not_ready");
@@ -149,7 +150,7 @@ async fn a_full_ledger_refuses_orders_and_keeps_what_it_accepted() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_backlog_beyond_its_bound_is_busy_not_lost() {
+async fn a_full_backlog_refuses_orders_as_busy_and_loses_none() {
     let mut app = TestApp::builder()
         .with("TIDEGATE__JOURNAL__MAX_UNRECORDED", "5")
         .with("TIDEGATE__LEDGER__MAX_MB", "1000")
@@ -171,7 +172,7 @@ async fn a_backlog_beyond_its_bound_is_busy_not_lost() {
     app.sound(&sale, 1000 - accepted, accepted, 0).await;
 }
 
-/// A disk whose syncs take until they are let go.
+/// A disk whose syncs block while the flag is set.
 #[derive(Clone, Default)]
 pub(crate) struct SlowDisk(pub(crate) Arc<AtomicBool>);
 
@@ -191,7 +192,7 @@ impl Disk for SlowDisk {
 }
 
 #[tokio::test]
-async fn beyond_the_orders_in_flight_a_buyer_is_told_at_once() {
+async fn orders_over_the_in_flight_limit_are_refused_at_once() {
     let disk = SlowDisk::default();
     let mut app =
         TestApp::builder().on(disk.clone()).with("TIDEGATE__HTTP__MAX_ORDERS_IN_FLIGHT", "1").start().await;
@@ -212,7 +213,7 @@ async fn beyond_the_orders_in_flight_a_buyer_is_told_at_once() {
 }
 
 #[tokio::test]
-async fn an_order_that_waits_too_long_is_told_202_and_found_by_its_id() {
+async fn an_order_that_waits_too_long_is_answered_202_and_found_by_its_id() {
     let disk = SlowDisk::default();
     let mut app =
         TestApp::builder().on(disk.clone()).with("TIDEGATE__SALES__ANSWER_WITHIN_MS", "50").start().await;
@@ -224,7 +225,7 @@ async fn an_order_that_waits_too_long_is_told_202_and_found_by_its_id() {
     let id = answer.json()["id"].as_str().unwrap().to_owned();
     assert_eq!(state(&mut buyer, &id).await, "queued");
     disk.0.store(false, Ordering::SeqCst);
-    eventually("it becomes an order", async || match state(&mut buyer, &id).await.as_str() {
+    eventually("the claim is recorded as an order", async || match state(&mut buyer, &id).await.as_str() {
         "awaiting_payment" => Ok(()),
         other => Err(other.to_owned()),
     })
@@ -233,18 +234,18 @@ async fn an_order_that_waits_too_long_is_told_202_and_found_by_its_id() {
 }
 
 #[tokio::test]
-async fn units_that_nobody_can_account_for_turn_the_light_to_broken() {
+async fn unaccounted_units_turn_the_light_to_broken() {
     let mut app = TestApp::start().await;
     let sale = app.sale(5, 5).await;
     let id = app.app.parse(&sale).unwrap();
-    assert_eq!(app.app.live.figures(id).await.unwrap().light, Light::Ok);
+    assert_eq!(app.app.live.figures(id).await.unwrap().light, BalanceState::Ok);
     app.raw_ledger().execute("UPDATE campaign SET stock = stock + 1, top = top + 1", ()).unwrap();
     app.clock.advance(Duration::from_secs(1));
     assert_eq!(
         app.app.live.figures(id).await.unwrap().light,
-        Light::Moving,
-        "once may be a moment between two looks"
+        BalanceState::Moving,
+        "a single difference may be transient"
     );
     app.clock.advance(Duration::from_secs(1));
-    assert_eq!(app.app.live.figures(id).await.unwrap().light, Light::Broken);
+    assert_eq!(app.app.live.figures(id).await.unwrap().light, BalanceState::Broken);
 }

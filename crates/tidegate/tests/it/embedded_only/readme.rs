@@ -1,4 +1,4 @@
-//! The README's lines, pasted as they are.
+//! The README's examples run unchanged.
 
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -15,7 +15,7 @@ fn block_after(heading: &str) -> String {
     block.split_once("```").unwrap().0.to_owned()
 }
 
-/// Runs the block after each heading against a demo server; what they said.
+/// Runs the block after each heading against a demo server; returns the output.
 async fn run_blocks(headings: &[&str]) -> String {
     let directory = tempfile::tempdir().unwrap();
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();

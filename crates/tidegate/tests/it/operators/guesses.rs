@@ -1,5 +1,4 @@
-//! Whoever guesses gets nowhere, and keeps nobody else from getting in; a session alone changes nothing that is its
-//! owner's.
+//! Limits on guessing passwords and codes, without locking out the owner; reauthentication for changes of credentials.
 
 use std::time::Duration;
 
@@ -11,7 +10,7 @@ use tidegate_rehearse::client::{Answer, Client};
 use super::{PASSWORD, log, login, make, operator, patch, shown, sign_in};
 use crate::support::{TestApp, refused};
 
-/// Puts a second factor in force and gives its secret.
+/// Tries to enable a second factor, with these additional fields; on success the body contains the secret.
 async fn with_factor(app: &TestApp, lin: &mut Client, shown_besides: Value) -> Answer {
     let path = "/v1/admin/operators/lin/totp";
     let factor = lin.expect(200, Method::POST, path, None).await.unwrap();
@@ -26,7 +25,7 @@ async fn with_factor(app: &TestApp, lin: &mut Client, shown_besides: Value) -> A
 }
 
 #[tokio::test]
-async fn guessing_is_slowed_whether_there_is_somebody_of_that_name_or_not() {
+async fn password_guesses_are_limited_for_known_and_unknown_names() {
     let mut app = TestApp::start().await;
     make(&mut app, "lin", "viewer").await;
     for name in ["lin", "nobody"] {
@@ -45,17 +44,17 @@ async fn guessing_is_slowed_whether_there_is_somebody_of_that_name_or_not() {
         name: "lin".into(),
         password: PASSWORD.into(),
         code: None,
-        place: "198.51.100.7".into(),
-        before: None,
+        address_key: "198.51.100.7".into(),
+        replaced_token: None,
     };
     assert!(
         app.app.operators.sign_in(elsewhere).await.is_ok(),
-        "nobody is kept out by who guesses elsewhere"
+        "guesses from another address do not lock out the operator"
     );
 }
 
 #[tokio::test]
-async fn what_is_too_long_to_be_right_is_not_hashed() {
+async fn overlong_credentials_are_refused() {
     let mut app = TestApp::start().await;
     make(&mut app, "lin", "viewer").await;
     let long = "x".repeat(129);
@@ -69,7 +68,7 @@ async fn what_is_too_long_to_be_right_is_not_hashed() {
 }
 
 #[tokio::test]
-async fn a_session_left_open_changes_neither_password_nor_second_factor() {
+async fn changing_password_or_second_factor_requires_reauthentication() {
     let mut app = TestApp::start().await;
     let mut lin = operator(&mut app, "lin", "admin").await;
     let mut elsewhere = sign_in(&app, "lin").await;
@@ -117,7 +116,7 @@ async fn a_session_left_open_changes_neither_password_nor_second_factor() {
 }
 
 #[tokio::test]
-async fn codes_are_not_guessed_for_ever_and_the_log_says_who_tries() {
+async fn code_guesses_are_limited_and_logged() {
     let mut app = TestApp::start().await;
     let mut lin = operator(&mut app, "lin", "viewer").await;
     let factor = with_factor(&app, &mut lin, json!({"current_password": PASSWORD})).await;

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use askama::Template as _;
 use tidegate_app::campaigns::Counters;
+use tidegate_app::ledger_types::Tally;
 use tidegate_app::live::{Expiring, Pace, Quantiles, RefusalCount, Sample, Totals};
-use tidegate_app::records::Tally;
 use tidegate_core::draw::{Draw, Grant, PrizeKind, Strategy};
 use tidegate_core::{
     Campaign, CampaignId, CampaignState, DeliveryState, ItemId, Kind, Moment, Money, Prize, Protect,
@@ -94,7 +94,7 @@ pub(crate) fn sample_figures(seconds: u32) -> (Campaign, CampaignFigures) {
         waiting: 12,
         revenue: Some(price().times(40)),
         expiring: Some(Expiring { within_1m: 1, within_5m: 20, within_15m: 60 }),
-        light: Light::Broken,
+        light: BalanceState::Broken,
         totals: Totals {
             visits: 9000,
             passes: 800,
@@ -144,7 +144,8 @@ pub(crate) fn samples(ctx: &ConsoleContext) -> Vec<(&'static str, String)> {
         commitment: [0; 32],
         campaign: draw.clone(),
     };
-    let of_draw = CampaignFigures { revenue: None, expiring: None, light: Light::Ok, ..nothing.clone() };
+    let of_draw =
+        CampaignFigures { revenue: None, expiring: None, light: BalanceState::Ok, ..nothing.clone() };
     vec![
         ("console/dashboard.html", page(ctx, &sale, &figures, None)),
         ("console/dashboard.html, closed", page(ctx, &closed, &nothing, None)),

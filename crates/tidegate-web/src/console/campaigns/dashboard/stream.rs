@@ -1,6 +1,6 @@
 //! Live dashboard updates: server-sent events that carry the live part of the page, once a second.
 //!
-//! Invariant: `Watch` bounds streams in number and duration and ends them with the session.
+//! Invariant: `LiveStream` bounds streams in number and duration and ends them with the session.
 
 use std::convert::Infallible;
 
@@ -15,7 +15,7 @@ use tidegate_app::draws::OperatedDraw;
 use tidegate_core::{CampaignId, Rejection};
 use tidegate_http::Site;
 use tidegate_http::browser::console_token;
-use tidegate_http::live_stream::{HEARTBEAT, Watch, told};
+use tidegate_http::live_stream::{HEARTBEAT, LiveStream, with_timeout_or_shutdown};
 
 use super::super::CampaignPath;
 use super::{Dashboard, LiveFragment};
@@ -37,7 +37,7 @@ pub(crate) async fn live(
     }
     let token = console_token(&headers).ok_or(Rejection::Unauthenticated)?.to_owned();
     let stream = DashboardStream {
-        watch: Watch::of(&site, session.operator, token)?,
+        live: LiveStream::of(&site, session.operator, token)?,
         ctx: session.ctx,
         id: target.campaign.id,
         path: target.path,
@@ -53,7 +53,7 @@ pub(crate) async fn live(
 
 /// State of one open dashboard.
 struct DashboardStream {
-    watch: Watch,
+    live: LiveStream,
     ctx: ConsoleContext,
     id: CampaignId,
     path: String,
@@ -64,10 +64,10 @@ struct DashboardStream {
 impl DashboardStream {
     async fn next(&mut self) -> Option<Event> {
         loop {
-            self.watch.tick().await?;
-            self.ctx.operator = Some(self.watch.who.clone());
-            let app = self.watch.app.clone();
-            let fragment = told(&app, self.fragment()).await?;
+            self.live.tick().await?;
+            self.ctx.operator = Some(self.live.who.clone());
+            let app = self.live.app.clone();
+            let fragment = with_timeout_or_shutdown(&app, self.fragment()).await?;
             self.seconds += 1;
             // If the ledger does not answer, skip this second and try again in the next one.
             if let Ok(text) = fragment {
@@ -78,7 +78,7 @@ impl DashboardStream {
 
     /// The live part of the page, rendered with current figures.
     async fn fragment(&mut self) -> Result<String, Refusal> {
-        let app = &self.watch.app;
+        let app = &self.live.app;
         let campaign = app.campaigns.find(self.id).await?;
         let figures = app.live.figures(self.id).await?;
         if campaign.draw().is_some() && self.seconds.is_multiple_of(COUNT_EVERY) {

@@ -1,4 +1,4 @@
-//! Who wants to hear of which order, within a bound.
+//! Subscriptions to changes of orders; their number is bounded.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ struct Watched {
     watchers: usize,
 }
 
-/// Hears of one order until dropped.
+/// A subscription to one order; ends when dropped.
 #[derive(Debug)]
 pub struct Watch {
     watchers: Arc<Watchers>,
@@ -33,7 +33,7 @@ impl Watchers {
         Self { orders: Mutex::default(), places: Arc::new(tokio::sync::Semaphore::new(most)) }
     }
 
-    /// `None` when too many are watching already.
+    /// `None` if there are too many subscriptions.
     pub fn watch(self: &Arc<Self>, order: OrderId) -> Option<Watch> {
         let place = self.places.clone().try_acquire_owned().ok()?;
         let mut orders = self.orders.lock();
@@ -51,7 +51,7 @@ impl Watchers {
 }
 
 impl Watch {
-    /// Resolves at the next change after it was called.
+    /// Resolves at the next change after this call.
     pub fn changed(&self) -> impl Future<Output = ()> + use<> {
         self.changed.clone().notified_owned()
     }

@@ -1,4 +1,4 @@
-//! What the use cases take and give that the ledger keeps: rows, filters and pages, without the ledger itself.
+//! The ledger's types that use cases accept and return: rows, filters and pages.
 //!
 //! Callers depend on these, not on `tidegate-ledger`, so that no SQL can be written above the use cases.
 

@@ -1,8 +1,7 @@
-//! A rehearsal with a waiting room: everybody joins before the start, some in two browsers; then they are let in, and
-//! order.
+//! Rehearsal with a waiting room: all buyers join before the start, some in two browsers, then are admitted and order.
 //!
-//! Fairness is judged by a chi-squared test: whether the early and the late arrivals are found in the first half of the
-//! queue equally often.
+//! Fairness is judged by a chi-squared test of whether early and late arrivals are equally often in the first half of
+//! the waiting room.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,15 +12,15 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use super::load::{Plan, Told};
+use super::load::{Plan, Responses};
 use crate::client::Client;
 
-/// Arrivals are looked at in this many groups.
+/// Number of groups of arrivals in the chi-squared test.
 const GROUPS: usize = 10;
-/// What chi-squared with nine degrees of freedom exceeds once in a hundred thousand fair draws. A queue in the order
-/// of arrival would be in the hundreds.
+/// Critical value of chi-squared with nine degrees of freedom: a fair waiting room exceeds it once in a hundred
+/// thousand rehearsals. One in order of arrival would be in the hundreds.
 const BOUND: f64 = 40.1;
-/// Every so many accounts opens a second browser.
+/// One in this many accounts joins in a second browser.
 const TWO_BROWSERS_EVERY: usize = 7;
 const POLL_EVERY: Duration = Duration::from_millis(250);
 const LONGEST: Duration = Duration::from_secs(90);
@@ -30,14 +29,14 @@ const LONGEST: Duration = Duration::from_secs(90);
 pub(super) struct Fairness {
     /// Accounts that joined before the start.
     pub(super) early: usize,
-    /// Places the server counted; the same, although some used two browsers.
+    /// Places the server counted; must not exceed `early`, although some accounts joined twice.
     pub(super) places: u64,
     pub(super) chi_squared: f64,
     pub(super) bound: f64,
     pub(super) fair: bool,
 }
 
-pub(super) async fn fire(plan: Plan, starts_in: Duration) -> anyhow::Result<(Told, Fairness)> {
+pub(super) async fn run_buyers(plan: Plan, starts_in: Duration) -> anyhow::Result<(Responses, Fairness)> {
     let started = Instant::now();
     let plan = Arc::new(plan);
     let mut joining = tokio::task::JoinSet::new();
@@ -49,25 +48,25 @@ pub(super) async fn fire(plan: Plan, starts_in: Duration) -> anyhow::Result<(Tol
     }
     anyhow::ensure!(
         started.elapsed() < starts_in,
-        "not everybody could join before the start; take fewer --buyers"
+        "not all buyers could join before the start; use fewer --buyers"
     );
     tokio::time::sleep_until(started + starts_in + Duration::from_millis(300)).await;
     let fairness = judge(&plan).await?;
-    let mut told = Told::new()?;
+    let mut responses = Responses::new()?;
     let began = Instant::now();
-    let mut crowd = tokio::task::JoinSet::new();
+    let mut tasks = tokio::task::JoinSet::new();
     for part in 0..plan.connections as usize {
-        crowd.spawn(wait_and_buy(plan.clone(), part, began));
+        tasks.spawn(wait_and_buy(plan.clone(), part, began));
     }
-    while let Some(part) = crowd.join_next().await {
-        told.add(part??)?;
+    while let Some(part) = tasks.join_next().await {
+        responses.add(part??)?;
     }
-    told.elapsed = began.elapsed();
-    Ok((told, fairness))
+    responses.elapsed = began.elapsed();
+    Ok((responses, fairness))
 }
 
-/// The buyers of one connection, in the order of arrival.
-fn mine(plan: &Plan, part: usize) -> impl Iterator<Item = usize> {
+/// The buyers of one connection, in order of arrival.
+fn buyers_of(plan: &Plan, part: usize) -> impl Iterator<Item = usize> {
     (part..plan.tokens.len()).step_by(plan.connections as usize)
 }
 
@@ -77,7 +76,7 @@ fn queue_path(plan: &Plan) -> String {
 
 async fn join(plan: Arc<Plan>, part: usize) -> anyhow::Result<()> {
     let mut client = Client::new(&plan.url, None)?.spread(part);
-    for buyer in mine(&plan, part) {
+    for buyer in buyers_of(&plan, part) {
         let browsers = if buyer % TWO_BROWSERS_EVERY == 0 { 2 } else { 1 };
         for _ in 0..browsers {
             let body = Some("{}".to_owned());
@@ -85,7 +84,7 @@ async fn join(plan: Arc<Plan>, part: usize) -> anyhow::Result<()> {
                 client.send_as(&plan.tokens[buyer], Method::POST, &queue_path(&plan), body, None).await?;
             anyhow::ensure!(
                 joined.status == 200,
-                "joining was answered {}: {}",
+                "joining failed with status {}: {}",
                 joined.status,
                 joined.code()
             );
@@ -101,7 +100,7 @@ async fn judge(plan: &Plan) -> anyhow::Result<Fairness> {
     let mut places = 0;
     for (buyer, token) in plan.tokens.iter().enumerate() {
         let place = client.send_as(token, Method::GET, &queue_path(plan), None, None).await?.json();
-        // While this asks, people are let in: those who were, were in front of everybody who still waits.
+        // Buyers are admitted while the positions are read. Those already admitted were ahead of all who still wait.
         let waiting = place["waiting"].as_u64().unwrap_or(0);
         let gone = (total as u64).saturating_sub(waiting);
         let position = place["position"].as_u64().map_or(0, |position| position + gone);
@@ -119,12 +118,12 @@ async fn judge(plan: &Plan) -> anyhow::Result<Fairness> {
     Ok(Fairness { early: total, places, chi_squared, bound: BOUND, fair })
 }
 
-/// Asks for each buyer's place in turn, and orders for those whose turn it is.
-async fn wait_and_buy(plan: Arc<Plan>, part: usize, began: Instant) -> anyhow::Result<Told> {
-    // Not where it joined, if there are several.
+/// Polls the place of each buyer in turn, and orders for those who are admitted.
+async fn wait_and_buy(plan: Arc<Plan>, part: usize, began: Instant) -> anyhow::Result<Responses> {
+    // Uses another node than the one where the buyers joined, if there are several.
     let mut client = Client::new(&plan.url, None)?.spread(part + 1);
-    let mut told = Told::new()?;
-    let mut waiting: Vec<usize> = mine(&plan, part).collect();
+    let mut responses = Responses::new()?;
+    let mut waiting: Vec<usize> = buyers_of(&plan, part).collect();
     let deadline = Instant::now() + LONGEST;
     while !waiting.is_empty() {
         anyhow::ensure!(Instant::now() < deadline, "{} buyers are still waiting", waiting.len());
@@ -136,17 +135,17 @@ async fn wait_and_buy(plan: Arc<Plan>, part: usize, began: Instant) -> anyhow::R
             match shown["state"].as_str() {
                 Some("admitted") => {
                     let pass = shown["pass"].as_str().context("admitted without a pass")?;
-                    buy(&mut client, &plan, (buyer, pass), began, &mut told).await?;
+                    buy(&mut client, &plan, (buyer, pass), began, &mut responses).await?;
                 }
                 Some("waiting") => still.push(buyer),
-                Some(state) => told.turned_down(state),
-                None => told.turned_down(&place.code()),
+                Some(state) => responses.count_refusal(state),
+                None => responses.count_refusal(&place.code()),
             }
         }
         waiting = still;
         tokio::time::sleep(POLL_EVERY).await;
     }
-    Ok(told)
+    Ok(responses)
 }
 
 async fn buy(
@@ -154,7 +153,7 @@ async fn buy(
     plan: &Plan,
     (buyer, pass): (usize, &str),
     began: Instant,
-    told: &mut Told,
+    responses: &mut Responses,
 ) -> anyhow::Result<()> {
     let body: Value = json!({"quantity": plan.quantity, "pass": pass});
     let path = format!("/v1{}/orders", plan.path);
@@ -163,14 +162,14 @@ async fn buy(
         client.send_as(&plan.tokens[buyer], Method::POST, &path, Some(body.to_string()), None).await.ok();
     let id = answer.as_ref().and_then(|answer| answer.json()["id"].as_str().map(str::to_owned));
     let took = arrival.elapsed();
-    let accepted = told.note(buyer, answer, took);
+    let accepted = responses.count(buyer, answer, took);
     plan.mark(began, accepted, took);
     if let Some(id) = id {
-        // Paid at once: nobody has to hope for returns, and those who wait in vain are told.
+        // Paid at once, so that no unit can come back and the server tells the remaining buyers that it is sold out.
         let path = format!("/v1/orders/{id}/pay");
         let body = Some(json!({"method": "sandbox"}).to_string());
         let paid = client.send_as(&plan.tokens[buyer], Method::POST, &path, body, None).await?;
-        anyhow::ensure!(paid.status == 200, "paying was answered {}: {}", paid.status, paid.code());
+        anyhow::ensure!(paid.status == 200, "payment failed with status {}: {}", paid.status, paid.code());
     }
     Ok(())
 }
