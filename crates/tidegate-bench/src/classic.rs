@@ -1,9 +1,8 @@
-//! The usual way to build it on Redis: one script per order checks the stock and the buyer, takes a unit and notes the
-//! order in a stream; the answer waits for it.
+//! Competitor: the classic flash-sale design on Redis. One Lua script call per order checks the stock and the buyer,
+//! takes a unit and appends the order to a stream; the response waits for the call.
 //!
-//! It is given every advantage: no session is looked up, the buyer is whoever the request says; no limits, no keys;
-//! the script is loaded beforehand; all requests share one connection, over which their calls follow each other
-//! without waiting.
+//! It gets every advantage: no session lookup (the request names the buyer), no rate limits, no idempotency keys; the
+//! script is preloaded; all requests share one pipelined connection.
 
 use axum::extract::{Path, State};
 use axum::http::{HeaderMap, StatusCode, header};
@@ -14,7 +13,7 @@ use axum::{Json, Router};
 use redis::aio::ConnectionManager;
 use serde::{Deserialize, Serialize};
 
-/// The order's id; nothing if there is no unit left, or the buyer has one.
+/// Returns the order's id; false if no unit is left or the buyer already has one.
 const SCRIPT: &str = r"
 if tonumber(redis.call('GET', KEYS[1]) or '0') < tonumber(ARGV[2]) then return false end
 if redis.call('SISMEMBER', KEYS[2], ARGV[1]) == 1 then return false end
@@ -29,7 +28,7 @@ struct Site {
     script: String,
 }
 
-/// What the benchmark makes before a run.
+/// A sale that the benchmark creates before a run.
 #[derive(Deserialize)]
 pub(crate) struct NewSale {
     pub(crate) id: i64,
@@ -37,7 +36,7 @@ pub(crate) struct NewSale {
 }
 
 #[derive(Deserialize)]
-pub(crate) struct Asked {
+pub(crate) struct OrderRequest {
     pub(crate) quantity: i32,
 }
 
@@ -49,7 +48,7 @@ pub(crate) struct Order {
     pub(crate) state: &'static str,
 }
 
-/// Runs until it is killed.
+/// Runs until the process is killed.
 pub(crate) async fn serve(redis: &str) -> anyhow::Result<()> {
     let mut redis = ConnectionManager::new(redis::Client::open(redis)?).await?;
     let script: String = redis::cmd("SCRIPT").arg("LOAD").arg(SCRIPT).query_async(&mut redis).await?;
@@ -57,16 +56,16 @@ pub(crate) async fn serve(redis: &str) -> anyhow::Result<()> {
     listen(router.with_state(Site { redis, script })).await
 }
 
-/// Answers on a free port.
+/// Serves on a free port.
 pub(crate) async fn listen(router: Router) -> anyhow::Result<()> {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await?;
     crate::process::announce(listener.local_addr()?);
-    // A connection on which this cannot be set is only slower.
+    // Failure is harmless: the connection is only slower.
     let listener = listener.tap_io(|stream| drop(stream.set_nodelay(true)));
     Ok(axum::serve(listener, router).await?)
 }
 
-/// Who asks: whatever the header says.
+/// The buyer: the bearer token itself, unchecked.
 pub(crate) fn buyer(headers: &HeaderMap) -> Option<&str> {
     headers.get(header::AUTHORIZATION)?.to_str().ok()?.strip_prefix("Bearer ")
 }
@@ -88,18 +87,18 @@ async fn order(
     State(mut site): State<Site>,
     Path(sale): Path<i64>,
     headers: HeaderMap,
-    Json(asked): Json<Asked>,
+    Json(request): Json<OrderRequest>,
 ) -> Response {
     let Some(user) = buyer(&headers) else { return StatusCode::UNAUTHORIZED.into_response() };
     let mut call = redis::cmd("EVALSHA");
     call.arg(&site.script).arg(3);
     call.arg(key(sale, "stock")).arg(key(sale, "buyers")).arg(key(sale, "orders"));
     let taken: redis::RedisResult<Option<String>> =
-        call.arg(user).arg(asked.quantity).query_async(&mut site.redis).await;
+        call.arg(user).arg(request.quantity).query_async(&mut site.redis).await;
     match taken {
         Ok(Some(id)) => {
             let sale_id = sale.to_string();
-            let order = Order { id, sale_id, quantity: asked.quantity, state: "awaiting_payment" };
+            let order = Order { id, sale_id, quantity: request.quantity, state: "awaiting_payment" };
             (StatusCode::CREATED, Json(order)).into_response()
         }
         Ok(None) => (StatusCode::CONFLICT, "sold out, or one too many").into_response(),

@@ -1,4 +1,4 @@
-//! What time it is: the one place that asks.
+//! The only place that reads the wall clock.
 
 use jiff::{SignedDuration, Timestamp};
 
@@ -7,12 +7,12 @@ fn now() -> Timestamp {
     Timestamp::now()
 }
 
-/// The time so many seconds from now, as the API wants it.
+/// The time `seconds` from now, in the API's format.
 pub(crate) fn from_now(seconds: i64) -> String {
     (now() + SignedDuration::from_secs(seconds)).to_string()
 }
 
-/// As the ledger keeps it.
+/// The current time in the ledger's format.
 pub(crate) fn now_ms() -> i64 {
     now().as_millisecond()
 }

@@ -1,17 +1,17 @@
-//! Medians and ratios: what a few rounds on a busy machine can honestly say.
+//! Medians and ratios: statistics that are robust with few rounds on a busy machine.
 
 use serde::Serialize;
 
-/// One candidate in one round.
+/// The result of one candidate in one round.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Run {
     pub(crate) rate: f64,
     pub(crate) p50_ms: f64,
     pub(crate) p99_ms: f64,
-    /// Of the server's own process, until everything is recorded.
+    /// CPU time of the server process per request, until everything is recorded.
     pub(crate) cpu_us: f64,
-    /// Of its proxy, Redis and PostgreSQL.
-    pub(crate) behind_us: f64,
+    /// CPU time of its proxy, Redis and PostgreSQL per request.
+    pub(crate) backend_cpu_us: f64,
     pub(crate) recorded_after_s: f64,
 }
 
@@ -23,7 +23,7 @@ pub(crate) struct Spread {
 }
 
 impl Spread {
-    /// `None` of nothing.
+    /// `None` without values.
     pub(crate) fn of(values: &[f64]) -> Option<Self> {
         let smaller = |a: f64, b: &f64| a.min(*b);
         let larger = |a: f64, b: &f64| a.max(*b);
@@ -33,7 +33,7 @@ impl Spread {
     }
 }
 
-/// The middle one, or the mean of the two in the middle; `None` of nothing.
+/// `None` without values.
 pub(crate) fn median(values: &[f64]) -> Option<f64> {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -42,8 +42,8 @@ pub(crate) fn median(values: &[f64]) -> Option<f64> {
     Some(if sorted.len() % 2 == 1 { upper } else { f64::midpoint(sorted[middle - 1], upper) })
 }
 
-/// The median of what `over` is compared with `under`, round by round; of medians where they were not measured in the
-/// same rounds. `None` of nothing.
+/// The median of the ratios `over / under` of each round; the ratio of the medians if the numbers of rounds differ.
+/// `None` without values.
 pub(crate) fn ratio(over: &[f64], under: &[f64]) -> Option<f64> {
     if over.len() != under.len() {
         return Some(median(over)? / median(under)?);

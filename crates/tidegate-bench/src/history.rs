@@ -1,5 +1,5 @@
-//! What a long history costs: orders to a new sale, and a restart, with ten million recorded orders and with ten
-//! thousand.
+//! The cost of a long history: compares orders in a new sale with ten million and with ten thousand recorded orders,
+//! and measures a restart with ten million.
 
 mod fill;
 
@@ -10,31 +10,31 @@ use anyhow::ensure;
 use tempfile::TempDir;
 
 use crate::figures::{float, median, ratio};
-use crate::generator::{Load, closed};
-use crate::plan::Ask;
-use crate::process::{cpu, quiet};
+use crate::generator::{Load, run_closed_loop};
+use crate::plan::RequestKind;
+use crate::process::{cpu, wait_until_idle};
 use crate::tidegate::Tidegate;
 
-/// Orders in every earlier sale.
+/// Recorded orders per earlier sale.
 const SHORT: u32 = 100;
 const LONG: u32 = 100_000;
 const CONNECTIONS: usize = 256;
-/// Orders of a round.
+/// Orders per round.
 const COUNT: usize = 50_000;
 const RESTARTS: usize = 3;
-/// Orders just before a crash.
+/// Orders placed just before a crash.
 const BEFORE_CRASH: usize = 20_000;
-/// Processor time does not change as much as rates do.
+/// Few rounds suffice: CPU time varies less than rates do.
 const ROUNDS: usize = 5;
 
-/// A ledger with a past, and the server on it.
+/// A ledger with recorded orders, and the server that runs on it.
 struct Ledger {
     server: PathBuf,
     running: Option<Tidegate>,
     directory: TempDir,
 }
 
-/// `growth` and `restart_s`.
+/// The figures `growth` and `restart_s`.
 pub(crate) fn measure(server: &Path) -> anyhow::Result<Vec<(&'static str, f64)>> {
     let mut short = Ledger::new(server, SHORT)?;
     let mut long = Ledger::new(server, LONG)?;
@@ -49,10 +49,10 @@ pub(crate) fn measure(server: &Path) -> anyhow::Result<Vec<(&'static str, f64)>>
     Ok(vec![("growth", growth), ("restart_s", restart)])
 }
 
-/// How much more processor time an order takes with a long history, until it is recorded.
+/// The ratio of CPU time per order, until it is recorded, between a long and a short history.
 fn growth(short: &mut Ledger, long: &mut Ledger) -> anyhow::Result<f64> {
     let (mut with_short, mut with_long) = (Vec::new(), Vec::new());
-    // The first is made to warm up.
+    // Round 0 is a warm-up.
     for round in 0..=ROUNDS {
         let (few, many) = if round % 2 == 0 {
             let few = short.cost()?;
@@ -87,38 +87,38 @@ impl Ledger {
 
     fn running(&mut self) -> anyhow::Result<&mut Tidegate> {
         if self.running.is_none() {
-            self.running = Some(Tidegate::on(&self.server, self.directory.path())?);
+            self.running = Some(Tidegate::embedded_in(&self.server, self.directory.path())?);
         }
         self.running.as_mut().ok_or_else(|| anyhow::anyhow!("no server"))
     }
 
-    /// Orders to a new sale; processor time of each in microseconds.
+    /// Places orders in a new sale; CPU time per order in microseconds.
     fn cost(&mut self) -> anyhow::Result<f64> {
         let server = self.running()?;
         let pid = server.program().pid();
         let load = load(server, COUNT)?;
-        quiet(|| cpu(pid))?;
+        wait_until_idle(|| cpu(pid))?;
         let before = cpu(pid)?;
-        closed(&load)?;
+        run_closed_loop(&load)?;
         server.operator().settle()?;
         let used = cpu(pid)?.saturating_sub(before);
         Ok(used.as_secs_f64() * 1e6 / float(COUNT as u64))
     }
 
-    /// Kills the server while it still records, and starts it again; seconds until it is ready.
+    /// Kills the server while it is still recording and restarts it; seconds until it is ready.
     fn crash_and_restart(&mut self) -> anyhow::Result<f64> {
         let server = self.running()?;
-        closed(&load(server, BEFORE_CRASH)?)?;
+        run_closed_loop(&load(server, BEFORE_CRASH)?)?;
         self.running = None;
         let started = Instant::now();
         let ready = self.running()?.operator().is_ready()?;
         let took = started.elapsed().as_secs_f64();
-        ensure!(ready, "the server said where it is, and is not ready");
+        ensure!(ready, "the server announced its address but is not ready");
         Ok(took)
     }
 }
 
 fn load(server: &mut Tidegate, count: usize) -> anyhow::Result<Load> {
-    let requests = server.requests(Ask::Order, count)?;
+    let requests = server.requests(RequestKind::Order, count)?;
     Ok(Load { to: server.program().address, connections: CONNECTIONS, requests, count, expect: 201 })
 }

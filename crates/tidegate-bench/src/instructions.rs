@@ -1,7 +1,7 @@
-//! How many instructions a request takes: a figure that does not depend on how busy the machine is.
+//! Instructions per request: a figure that does not depend on the load of the machine.
 //!
-//! Counted by valgrind's callgrind in the whole process, from the first request until everything is recorded, and
-//! divided by the number of requests.
+//! Valgrind's callgrind counts the instructions of the whole process from the first request until everything is
+//! recorded; the sum is divided by the number of requests.
 
 use std::path::Path;
 use std::process::Command;
@@ -10,28 +10,31 @@ use anyhow::{Context, ensure};
 use tempfile::TempDir;
 
 use crate::figures::float;
-use crate::generator::{Load, closed};
-use crate::plan::Ask;
+use crate::generator::{Load, run_closed_loop};
+use crate::plan::RequestKind;
 use crate::tidegate::Tidegate;
 
 const COUNT: usize = 3000;
 const WARM_UP: usize = 500;
 const CONNECTIONS: usize = 64;
-const KINDS: [(&str, Ask, u16); 3] =
-    [("order", Ask::Order, 201), ("refusal", Ask::SoldOut, 409), ("healthz", Ask::Health, 200)];
+const KINDS: [(&str, RequestKind, u16); 3] = [
+    ("order", RequestKind::Order, 201),
+    ("refusal", RequestKind::SoldOut, 409),
+    ("healthz", RequestKind::Health, 200),
+];
 
 pub(crate) fn measure(server: &Path) -> anyhow::Result<Vec<(&'static str, f64)>> {
     let directory = tempfile::Builder::new().prefix("tidegate-instructions").tempdir()?;
     let out = format!("--callgrind-out-file={}", directory.path().join("out").display());
-    // Off until there is something to count: the start is quick.
+    // Instrumentation is off at first, which keeps the start fast.
     let valgrind = ["valgrind", "--tool=callgrind", "--instr-atstart=no", "--quiet", &out];
-    let mut server = Tidegate::under(server, &valgrind, &[])?;
+    let mut server = Tidegate::embedded(server, &valgrind, &[])?;
     let mut counted = Vec::new();
-    for (name, ask, expect) in KINDS {
-        send(&mut server, ask, WARM_UP, expect)?;
-        let requests = load(&mut server, ask, COUNT, expect)?;
+    for (name, request, expect) in KINDS {
+        send(&mut server, request, WARM_UP, expect)?;
+        let requests = load(&mut server, request, COUNT, expect)?;
         control(&server, &["-i", "on"])?;
-        closed(&requests)?;
+        run_closed_loop(&requests)?;
         server.operator().settle()?;
         control(&server, &["-i", "off"])?;
         control(&server, &["-d"])?;
@@ -40,13 +43,13 @@ pub(crate) fn measure(server: &Path) -> anyhow::Result<Vec<(&'static str, f64)>>
     Ok(counted)
 }
 
-fn load(server: &mut Tidegate, ask: Ask, count: usize, expect: u16) -> anyhow::Result<Load> {
-    let requests = server.requests(ask, count)?;
+fn load(server: &mut Tidegate, request: RequestKind, count: usize, expect: u16) -> anyhow::Result<Load> {
+    let requests = server.requests(request, count)?;
     Ok(Load { to: server.program().address, connections: CONNECTIONS, requests, count, expect })
 }
 
-fn send(server: &mut Tidegate, ask: Ask, count: usize, expect: u16) -> anyhow::Result<()> {
-    closed(&load(server, ask, count, expect)?)?;
+fn send(server: &mut Tidegate, request: RequestKind, count: usize, expect: u16) -> anyhow::Result<()> {
+    run_closed_loop(&load(server, request, count, expect)?)?;
     server.operator().settle()?;
     Ok(())
 }
@@ -59,7 +62,7 @@ fn control(server: &Tidegate, arguments: &[&str]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What was counted since the last time; the dump is taken away.
+/// Sums and deletes the dumps written since the last call.
 fn total(directory: &TempDir) -> anyhow::Result<u64> {
     let mut sum = 0;
     for entry in std::fs::read_dir(directory.path())? {

@@ -1,4 +1,4 @@
-//! Where and when the figures were measured: without it they say nothing.
+//! The machine and the commit that were measured, without which the figures mean nothing.
 
 use std::process::Command;
 
@@ -20,7 +20,7 @@ fn after_colon(file: &str, name: &str) -> String {
     line.map(|(_, value)| value.trim().to_owned()).unwrap_or_default()
 }
 
-/// The commit that was measured, with a plus if there are changes beyond it; empty where there is no repository.
+/// The measured commit, with a plus if the work tree is dirty; empty outside of a repository.
 pub(crate) fn commit() -> String {
     let git = |arguments: &[&str]| {
         let output =

@@ -1,12 +1,12 @@
-//! `make bench`: how fast the server is here, compared with its own ceiling and with the usual ways to build one.
+//! `make bench`: measures the server against its own ceiling and against the usual designs.
 //!
-//! Every candidate is a process of its own, gets the same load over loopback, and takes turns with the others.
+//! Every candidate runs in its own process and gets the same load over loopback; candidates are measured in turn.
 
-mod answer;
-mod canned;
 mod classic;
 mod clock;
-mod crowd;
+mod compare;
+mod connections;
+mod constant_server;
 mod figures;
 mod generator;
 mod history;
@@ -20,6 +20,7 @@ mod plan;
 mod process;
 mod report;
 mod requests;
+mod response;
 mod rounds;
 mod row_lock;
 mod servers;
@@ -32,15 +33,15 @@ use std::process::ExitCode;
 use anyhow::{Context, bail, ensure};
 use clap::{Args, Parser, Subcommand};
 
-use self::plan::{Candidate, SITTINGS};
+use self::plan::{Candidate, GROUPS};
 use self::report::Report;
 use self::servers::Servers;
 
-/// What our program has, too.
+// The same allocator as the server under test.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// Measures the server against its own ceiling and against the usual ways to build one.
+/// Benchmark: measure the server against its own ceiling and against the usual designs on Redis and PostgreSQL.
 #[derive(Debug, Parser)]
 #[command(version, args_conflicts_with_subcommands = true)]
 struct Cli {
@@ -52,26 +53,27 @@ struct Cli {
 
 #[derive(Debug, Args)]
 struct MeasureArgs {
-    /// How often a candidate is measured; one that is far from its bound in a third of these rounds, one that has none
-    /// in a sixth.
+    /// Number of rounds. Candidates far from their bound run in a third of them, those without a bound in a sixth.
     #[arg(long, default_value_t = 17)]
     rounds: usize,
-    /// Only these, with commas.
+    /// Measure only these, separated by commas.
     #[arg(long, value_delimiter = ',')]
     only: Vec<String>,
-    /// The server's program [default: the one beside this].
+    /// Server executable [default: tidegate next to this program].
     #[arg(long, value_name = "PATH")]
     server: Option<PathBuf>,
-    /// Where the figures are written, as JSON.
+    /// Output file for the figures, as JSON.
     #[arg(long, value_name = "FILE", default_value = "target/bench.json")]
     out: PathBuf,
 }
 
-/// The servers that this program can be, for itself.
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// Compare two versions or settings of the server in pairs of runs.
+    Compare(compare::CompareArgs),
+    // Servers that this program starts as child processes.
     #[command(hide = true)]
-    Canned,
+    ConstantServer,
     #[command(hide = true)]
     Classic { redis: String },
     #[command(hide = true)]
@@ -82,14 +84,15 @@ fn main() -> ExitCode {
     let cli = Cli::parse();
     let done = match cli.command {
         None => return measured(&cli.measure),
-        Some(Command::Canned) => canned::serve(),
+        Some(Command::Compare(args)) => compare::run(&args),
+        Some(Command::ConstantServer) => constant_server::serve(),
         Some(Command::Classic { redis }) => serve(classic::serve(&redis)),
         Some(Command::RowLock { database, connections }) => serve(row_lock::serve(&database, connections)),
     };
     done.map_or_else(failed, |()| ExitCode::SUCCESS)
 }
 
-/// 1: a figure is not reached. 2: something did not work.
+/// Exit code 1: a bound is missed. Exit code 2: the measurement failed.
 fn measured(args: &MeasureArgs) -> ExitCode {
     measure(args).map_or_else(failed, |reached| ExitCode::from(u8::from(!reached)))
 }
@@ -103,25 +106,34 @@ fn serve(server: impl Future<Output = anyhow::Result<()>>) -> anyhow::Result<()>
     tokio::runtime::Builder::new_multi_thread().enable_all().build()?.block_on(server)
 }
 
-/// Whether everything that was measured reaches its bound.
-fn measure(args: &MeasureArgs) -> anyhow::Result<bool> {
-    let wanted = Wanted::of(&args.only)?;
+/// The server executable; by default `tidegate` next to this program.
+fn server(path: Option<&PathBuf>) -> anyhow::Result<PathBuf> {
     let beside = std::env::current_exe()?.with_file_name("tidegate");
-    let program = args.server.clone().unwrap_or(beside);
-    ensure!(program.exists(), "{} is missing: make dist", program.display());
-    let program = program.canonicalize()?;
+    let program = path.unwrap_or(&beside);
+    ensure!(program.exists(), "{} does not exist; build it with `make dist`", program.display());
+    Ok(program.canonicalize()?)
+}
+
+/// Runs the measurements; returns whether every figure reaches its bound.
+fn measure(args: &MeasureArgs) -> anyhow::Result<bool> {
+    let selection = Selection::of(&args.only)?;
+    let program = server(args.server.as_ref())?;
     process::allow_many_connections()?;
     let mut report = Report { rounds: args.rounds, ..Report::default() };
-    for candidates in &wanted.sittings {
-        report.runs.extend(rounds::run(&mut Servers::new(program.clone()), candidates, args.rounds)?);
+    for candidates in &selection.groups {
+        report.runs.extend(rounds::run(
+            &mut Servers::new(program.clone(), Vec::new()),
+            candidates,
+            args.rounds,
+        )?);
     }
-    if wanted.memory {
+    if selection.memory {
         report.figures.push(("bytes_per_buyer", memory::measure(&program)?));
     }
-    if wanted.history {
+    if selection.history {
         report.figures.extend(history::measure(&program)?);
     }
-    if wanted.instructions {
+    if selection.instructions {
         report.instructions = instructions::measure(&program)?;
     }
     let reached = report.print();
@@ -130,28 +142,29 @@ fn measure(args: &MeasureArgs) -> anyhow::Result<bool> {
     Ok(reached)
 }
 
-/// What is to be measured.
-struct Wanted {
-    sittings: Vec<Vec<Candidate>>,
+/// The measurements selected by `--only`.
+struct Selection {
+    groups: Vec<Vec<Candidate>>,
     memory: bool,
     history: bool,
     instructions: bool,
 }
 
-/// What is measured besides candidates.
+/// Measurements besides candidates.
 const OTHERS: [&str; 3] = ["memory", "history", "instructions"];
 
-impl Wanted {
-    /// Everything, if nothing is named.
+impl Selection {
+    /// Selects everything if `only` is empty.
     fn of(only: &[String]) -> anyhow::Result<Self> {
-        let candidates = SITTINGS.iter().copied().flatten().map(|candidate| candidate.name);
+        let candidates = GROUPS.iter().copied().flatten().map(|candidate| candidate.name);
         let known: Vec<&str> = candidates.chain(OTHERS).collect();
         if let Some(unknown) = only.iter().find(|name| !known.contains(&name.as_str())) {
-            bail!("{unknown} cannot be measured; there are {}", known.join(", "));
+            bail!("unknown measurement {unknown}; choose from {}", known.join(", "));
         }
-        let wants = |name: &str| only.is_empty() || only.iter().any(|wanted| wanted == name);
-        let wanted = |sitting: &[Candidate]| sitting.iter().filter(|one| wants(one.name)).copied().collect();
-        let [memory, history, instructions] = OTHERS.map(wants);
-        Ok(Self { sittings: SITTINGS.map(wanted).into(), memory, history, instructions })
+        let is_selected = |name: &str| only.is_empty() || only.iter().any(|selected| selected == name);
+        let selected =
+            |group: &[Candidate]| group.iter().filter(|one| is_selected(one.name)).copied().collect();
+        let [memory, history, instructions] = OTHERS.map(is_selected);
+        Ok(Self { groups: GROUPS.map(selected).into(), memory, history, instructions })
     }
 }

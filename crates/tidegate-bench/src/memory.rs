@@ -1,45 +1,45 @@
-//! What a buyer costs in memory: how much the server's resident memory grows while a million people order once each.
+//! Memory per buyer: the growth of the server's resident memory while a million buyers order once each.
 //!
-//! Included is everything that grows with them: the pool's account of who has what, keys, rates, sessions that are
-//! cached (up to their bound), and what the allocator loses between them. Not included is what is there for everybody
-//! and has a bound, which a sale beforehand fills: SQLite's page cache, the buffers of journal and connections. Buyers
-//! are made before the server is started again, so that it has no memory left over from making them.
+//! Included is everything that grows with the number of buyers: the pool's units per buyer, idempotency keys, rate
+//! limits, cached sessions (up to their bound), and fragmentation. Excluded are bounded, shared structures, which a
+//! sale beforehand fills: SQLite's page cache, the buffers of journal and connections. The server is restarted after
+//! the buyers have been created, so that it holds no memory from creating them.
 
 use std::path::Path;
 
 use crate::figures::float;
-use crate::generator::{Load, closed};
-use crate::process::{cpu, quiet, resident};
+use crate::generator::{Load, run_closed_loop};
+use crate::process::{cpu, resident, wait_until_idle};
 use crate::requests::{ORDER, Requests};
 use crate::tidegate::Tidegate;
 
 const CONNECTIONS: usize = 256;
 const BUYERS: usize = 1_000_000;
-/// Ordered at a time; then everything is recorded, so that nobody is refused for want of recording.
-const AT_ONCE: usize = 100_000;
+/// Orders per step; all are recorded before the next step, so that none is refused because of the backlog.
+const STEP: usize = 100_000;
 
-/// `bytes_per_buyer`: how steep the line through all readings is. The last less the first would tell as much about
-/// whether some table has just grown.
+/// The figure `bytes_per_buyer`: the slope of a line fitted through all readings. The difference of the last and the
+/// first reading would depend on whether a hash table has just grown.
 pub(crate) fn measure(server: &Path) -> anyhow::Result<f64> {
     let directory = tempfile::Builder::new().prefix("tidegate-memory").tempdir()?;
-    let running = Tidegate::on(server, directory.path())?;
+    let running = Tidegate::embedded_in(server, directory.path())?;
     let operator = running.operator();
-    let (early, sale) = (operator.sale(AT_ONCE, false)?, operator.sale(BUYERS, false)?);
-    let (first, buyers) = (operator.tokens(AT_ONCE)?, operator.tokens(BUYERS)?);
+    let (early, sale) = (operator.sale(STEP, false)?, operator.sale(BUYERS, false)?);
+    let (first, buyers) = (operator.tokens(STEP)?, operator.tokens(BUYERS)?);
     running.stop()?;
-    let running = Tidegate::on(server, directory.path())?;
+    let running = Tidegate::embedded_in(server, directory.path())?;
     order(&running, &early, &first)?;
     let mut readings = vec![resident(running.program().pid())?];
-    for some in buyers.chunks(AT_ONCE) {
+    for some in buyers.chunks(STEP) {
         order(&running, &sale, some)?;
         readings.push(resident(running.program().pid())?);
     }
     let shown: Vec<String> = readings.iter().map(|bytes| (bytes >> 20).to_string()).collect();
-    eprintln!("  memory: {} MiB, {AT_ONCE} buyers apart", shown.join(", "));
-    Ok(slope(&readings) / float(AT_ONCE as u64))
+    eprintln!("  memory: {} MiB, {STEP} buyers apart", shown.join(", "));
+    Ok(slope(&readings) / float(STEP as u64))
 }
 
-/// By least squares, for readings one apart.
+/// Least-squares slope of equidistant readings.
 fn slope(readings: &[u64]) -> f64 {
     let middle = float(readings.len() as u64 - 1) / 2.0;
     let away = |at: usize| float(at as u64) - middle;
@@ -47,14 +47,14 @@ fn slope(readings: &[u64]) -> f64 {
     up / (0..readings.len()).map(|at| away(at).powi(2)).sum::<f64>()
 }
 
-/// Everybody orders, and everything is recorded.
+/// Places one order per token and waits until all are recorded.
 fn order(server: &Tidegate, sale: &str, tokens: &[String]) -> anyhow::Result<()> {
     let to = server.program().address;
     let line = format!("POST /v1/sales/{sale}/orders");
     let requests = Requests::new(to, &line, ORDER, tokens.to_vec());
-    closed(&Load { to, connections: CONNECTIONS, requests, count: tokens.len(), expect: 201 })?;
+    run_closed_loop(&Load { to, connections: CONNECTIONS, requests, count: tokens.len(), expect: 201 })?;
     server.operator().settle()?;
-    quiet(|| cpu(server.program().pid()))
+    wait_until_idle(|| cpu(server.program().pid()))
 }
 
 #[cfg(test)]

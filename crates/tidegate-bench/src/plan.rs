@@ -1,121 +1,149 @@
-//! What is measured: every candidate, what it is asked, over how many connections and how often.
+//! The benchmark plan: every candidate with its server, request type, connections and counts.
 //!
-//! The counts are such that a run takes about a second on two cores: where a machine changes its speed, many short
-//! runs tell more than a few long ones.
+//! Counts are chosen so that a run takes about a second on two cores: on a machine whose speed varies, many short runs
+//! are more reliable than a few long ones.
 
-/// The server that is asked.
+/// The server under test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum At {
-    /// The canned answers.
+pub(crate) enum ServerKind {
+    /// The server with constant responses (`constant_server.rs`).
     Generator,
     Embedded,
-    /// The same behind nginx with `deploy/proxy.conf`; and that without the fast path.
+    /// Embedded, behind nginx with `deploy/proxy.conf`.
     Proxied,
+    /// The same without the fast path.
     ProxiedHyper,
     Classic,
     RowLock,
-    /// Nodes that answer after the database's commit, and after the gate.
+    /// A cluster node that answers after PostgreSQL's commit.
     Cluster201,
+    /// A cluster node that answers after the gate's decision.
     Cluster202,
-    /// One that asks Redis for every order by itself.
+    /// The same without batching: one Redis call per order.
     OneByOne,
 }
 
-/// What it is asked.
+/// The type of request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Ask {
-    /// Whether it is alive, with an order's headers and body.
+pub(crate) enum RequestKind {
+    /// A health check with an order's headers and body.
     Health,
-    /// An order of a fresh buyer in a sale that has one for everybody.
+    /// An order by a new buyer in a sale with a unit for each buyer.
     Order,
-    /// The same, with a page of the storefront in place of every fourth order.
+    /// The same, with a storefront page instead of every fourth order.
     OrderOrPage,
     /// An order in a sale that is sold out.
     SoldOut,
-    /// A pass of a fresh buyer.
+    /// A request for a pass by a new buyer.
     Pass,
-    /// A play of a fresh player.
+    /// A play by a new player.
     Play,
-    /// An item, to look at.
+    /// A read of an item.
     Item,
 }
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Candidate {
     pub(crate) name: &'static str,
-    pub(crate) at: At,
-    pub(crate) ask: Ask,
+    pub(crate) server: ServerKind,
+    pub(crate) request: RequestKind,
     pub(crate) connections: usize,
     pub(crate) count: usize,
     pub(crate) expect: u16,
-    /// How many times what `CAPACITY` takes just before arrives, whether or not earlier arrivals were answered; `None`
-    /// where a connection asks as soon as it is answered.
-    pub(crate) offered: Option<f64>,
-    /// Of so many rounds it is measured in one.
+    /// Open loop: arrivals at this multiple of the rate that `CAPACITY` has just reached. `None`: closed loop.
+    pub(crate) overload_factor: Option<f64>,
+    /// Measured in every n-th round.
     pub(crate) every: usize,
 }
 
 const fn candidate(
     name: &'static str,
-    at: At,
-    ask: Ask,
+    server: ServerKind,
+    request: RequestKind,
     connections: usize,
     count: usize,
     expect: u16,
 ) -> Candidate {
-    Candidate { name, at, ask, connections, count, expect, offered: None, every: 1 }
+    Candidate { name, server, request, connections, count, expect, overload_factor: None, every: 1 }
 }
 
-/// It is far from its bound.
-const fn seldom(candidate: Candidate) -> Candidate {
+/// For a candidate far from its bound: measured less often.
+const fn far_from_bound(candidate: Candidate) -> Candidate {
     Candidate { every: 3, ..candidate }
 }
 
-/// No bound is about it.
-const fn aside(candidate: Candidate) -> Candidate {
+/// For a candidate without a bound: measured rarely.
+const fn without_bound(candidate: Candidate) -> Candidate {
     Candidate { every: 6, ..candidate }
 }
 
-/// What tells how much the server takes: what `embedded` does, once more, right before more than that arrives.
-pub(crate) const CAPACITY: Candidate = candidate("capacity", At::Embedded, Ask::Order, 256, 50_000, 201);
+/// Measures the server's capacity right before the overload run; the same load as `embedded`.
+pub(crate) const CAPACITY: Candidate =
+    candidate("capacity", ServerKind::Embedded, RequestKind::Order, 256, 50_000, 201);
 
-/// Those that are measured in the same rounds, in the order of a round; those that are compared are neighbours. The
-/// servers of a sitting are gone when the next begins: an idle node, its Redis and its database take some hundredths
-/// of a core together, and what they do disturbs whoever is measured beside them.
-pub(crate) const SITTINGS: [&[Candidate]; 4] = [&PROCESS, &PROXY, &GATE, &LEDGER];
+/// Groups of candidates measured in the same rounds, in this order; compared candidates are neighbours. The servers of
+/// a group are stopped before the next group starts: an idle node with its Redis and database uses some hundredths of
+/// a core, which would disturb other measurements.
+pub(crate) const GROUPS: [&[Candidate]; 4] = [&PROCESS, &PROXY, &GATE, &LEDGER];
 
-/// What one process does, and the classic way beside it.
+/// The embedded server and the classic Redis design.
 const PROCESS: [Candidate; 11] = [
-    aside(candidate("generator", At::Generator, Ask::Health, 256, 200_000, 200)),
-    aside(candidate("read", At::Embedded, Ask::Item, 256, 50_000, 200)),
-    aside(candidate("pass", At::Embedded, Ask::Pass, 256, 50_000, 201)),
-    seldom(candidate("refusal", At::Embedded, Ask::SoldOut, 256, 80_000, 409)),
-    candidate("ceiling", At::Embedded, Ask::Health, 256, 80_000, 200),
-    candidate("embedded", At::Embedded, Ask::Order, 256, 60_000, 201),
-    candidate("classic", At::Classic, Ask::Order, 256, 50_000, 201),
-    seldom(candidate("classic_64", At::Classic, Ask::Order, 64, 50_000, 201)),
-    seldom(candidate("embedded_64", At::Embedded, Ask::Order, 64, 50_000, 201)),
-    aside(candidate("draw", At::Embedded, Ask::Play, 256, 50_000, 201)),
-    // Over twice as many connections, so that more wait at the server than it is used to; for as long.
-    Candidate { offered: Some(3.0), ..candidate("overload", At::Embedded, Ask::Order, 512, 150_000, 201) },
+    without_bound(candidate("generator", ServerKind::Generator, RequestKind::Health, 256, 200_000, 200)),
+    without_bound(candidate("read", ServerKind::Embedded, RequestKind::Item, 256, 50_000, 200)),
+    without_bound(candidate("pass", ServerKind::Embedded, RequestKind::Pass, 256, 50_000, 201)),
+    far_from_bound(candidate("refusal", ServerKind::Embedded, RequestKind::SoldOut, 256, 80_000, 409)),
+    candidate("ceiling", ServerKind::Embedded, RequestKind::Health, 256, 80_000, 200),
+    candidate("embedded", ServerKind::Embedded, RequestKind::Order, 256, 60_000, 201),
+    candidate("classic", ServerKind::Classic, RequestKind::Order, 256, 50_000, 201),
+    far_from_bound(candidate("classic_64", ServerKind::Classic, RequestKind::Order, 64, 50_000, 201)),
+    far_from_bound(candidate("embedded_64", ServerKind::Embedded, RequestKind::Order, 64, 50_000, 201)),
+    without_bound(candidate("draw", ServerKind::Embedded, RequestKind::Play, 256, 50_000, 201)),
+    // Twice as many connections, so that more requests wait at the server than in the capacity run. Three times the
+    // count at three times the rate takes as long.
+    Candidate {
+        overload_factor: Some(3.0),
+        ..candidate("overload", ServerKind::Embedded, RequestKind::Order, 512, 150_000, 201)
+    },
 ];
 
-/// The deployment that the README recommends: pages and orders share the proxy's pool of connections. Both servers
-/// are the same but for `http.fast_path`.
+/// The deployment that the README recommends: pages and orders share the proxy's connection pool. The servers differ
+/// only in `http.fast_path`.
 const PROXY: [Candidate; 2] = [
-    seldom(candidate("behind_proxy", At::Proxied, Ask::OrderOrPage, 256, 30_000, 201)),
-    seldom(candidate("behind_proxy_hyper", At::ProxiedHyper, Ask::OrderOrPage, 256, 30_000, 201)),
+    far_from_bound(candidate(
+        "behind_proxy",
+        ServerKind::Proxied,
+        RequestKind::OrderOrPage,
+        256,
+        30_000,
+        201,
+    )),
+    far_from_bound(candidate(
+        "behind_proxy_hyper",
+        ServerKind::ProxiedHyper,
+        RequestKind::OrderOrPage,
+        256,
+        30_000,
+        201,
+    )),
 ];
 
-/// What a node answers after its gate, and the classic way once more: both write to Redis and wait for no database.
+/// A cluster node that answers after the gate's decision, and the classic design again: both write to Redis and do not
+/// wait for a database.
 const GATE: [Candidate; 2] = [
-    candidate("classic_beside_nodes", At::Classic, Ask::Order, 256, 50_000, 201),
-    candidate("cluster_202", At::Cluster202, Ask::Order, 256, 40_000, 202),
+    candidate("classic_beside_nodes", ServerKind::Classic, RequestKind::Order, 256, 50_000, 201),
+    candidate("cluster_202", ServerKind::Cluster202, RequestKind::Order, 256, 40_000, 202),
 ];
 
-/// What a node answers after the database's commit, and what it is compared with.
+/// A cluster node that answers after PostgreSQL's commit, and the row-lock design; also a node without batching.
 const LEDGER: [Candidate; 3] = [
-    aside(candidate("cluster_202_one_by_one", At::OneByOne, Ask::Order, 256, 20_000, 202)),
-    seldom(candidate("cluster_201", At::Cluster201, Ask::Order, 256, 20_000, 201)),
-    seldom(candidate("row_lock", At::RowLock, Ask::Order, 256, 2_000, 201)),
+    without_bound(candidate(
+        "cluster_202_one_by_one",
+        ServerKind::OneByOne,
+        RequestKind::Order,
+        256,
+        20_000,
+        202,
+    )),
+    far_from_bound(candidate("cluster_201", ServerKind::Cluster201, RequestKind::Order, 256, 20_000, 201)),
+    far_from_bound(candidate("row_lock", ServerKind::RowLock, RequestKind::Order, 256, 2_000, 201)),
 ];

@@ -1,4 +1,4 @@
-//! Processes that are measured: started with the benchmark, gone with it however it ends, and what they cost.
+//! Child processes under test: start, stop, CPU time and memory. They are killed when the benchmark ends in any way.
 
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
@@ -10,10 +10,10 @@ use anyhow::{Context, ensure};
 use rustix::process::{Pid, Resource, Rlimit, Signal};
 use serde_json::{Value, json};
 
-/// A server that does nothing uses less than this of so much time.
-const QUIET: Duration = Duration::from_millis(10);
-const LOOK: Duration = Duration::from_millis(100);
-const QUIET_WITHIN: Duration = Duration::from_secs(10);
+/// An idle server uses at most this much CPU time per `SAMPLE_INTERVAL`.
+const IDLE_CPU: Duration = Duration::from_millis(10);
+const SAMPLE_INTERVAL: Duration = Duration::from_millis(100);
+const IDLE_WITHIN: Duration = Duration::from_secs(10);
 
 /// A server on a free port.
 #[derive(Debug)]
@@ -22,13 +22,13 @@ pub(crate) struct Program {
     pub(crate) address: SocketAddr,
 }
 
-/// What a server says, once it answers, to whoever started it.
+/// Prints the server's address to the parent process, once the server accepts connections.
 pub(crate) fn announce(address: SocketAddr) {
     println!("{}", json!({"url": format!("http://{address}")}));
 }
 
 impl Program {
-    /// Starts a program that announces itself. The system kills it when we end, even if we are killed.
+    /// Starts a program and reads its announced address. The kernel kills it when this process dies (`pdeathsig`).
     pub(crate) fn start(
         program: &Path,
         arguments: &[&str],
@@ -41,18 +41,18 @@ impl Program {
         }
         command.args(["--pdeathsig", "KILL", "--"]).args(wrapper).arg(program).args(arguments);
         command.envs(settings.iter().copied()).stdin(Stdio::null()).stdout(Stdio::piped());
-        let mut child = command.spawn().context("setpriv is needed: apt-get install util-linux")?;
+        let mut child = command.spawn().context("failed to run setpriv: apt-get install util-linux")?;
         let mut line = String::new();
-        let out = child.stdout.take().context("a program without output")?;
+        let out = child.stdout.take().context("the program has no stdout")?;
         BufReader::new(out).read_line(&mut line)?;
         let said: Value = serde_json::from_str(&line)
             .with_context(|| format!("{} ended before it was ready", program.display()))?;
-        let url = said["url"].as_str().context("it did not say where it listens")?;
+        let url = said["url"].as_str().context("the program did not announce its URL")?;
         let address = url.trim_start_matches("http://").parse()?;
         Ok(Self { child, address })
     }
 
-    /// This program, as one of the servers that it can be.
+    /// Starts this executable with a subcommand that is a server.
     pub(crate) fn ours(arguments: &[&str]) -> anyhow::Result<Self> {
         Self::start(&std::env::current_exe()?, arguments, &[], &[])
     }
@@ -61,7 +61,7 @@ impl Program {
         self.child.id()
     }
 
-    /// Asks it to end, and waits until it has.
+    /// Sends SIGTERM and waits for a clean exit.
     pub(crate) fn stop(mut self) -> anyhow::Result<()> {
         let pid = Pid::from_raw(self.child.id().cast_signed()).context("no process")?;
         rustix::process::kill_process(pid, Signal::TERM)?;
@@ -73,25 +73,25 @@ impl Program {
 
 impl Drop for Program {
     fn drop(&mut self) {
-        // It may have ended by itself.
+        // Fails if the process has already exited.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// The processor time that a process has used.
+/// The CPU time of a process.
 pub(crate) fn cpu(pid: u32) -> anyhow::Result<Duration> {
     let fields = stat(pid)?;
     Ok(ticks(&fields[11..13]))
 }
 
-/// The processor time of a process, of those it started, and of those that have ended.
+/// The CPU time of a process, its children, and its children that have exited.
 pub(crate) fn cpu_of_family(pid: u32) -> anyhow::Result<Duration> {
     let mut total = ticks(&stat(pid)?[11..15]);
     for entry in std::fs::read_dir("/proc")? {
         let name = entry?.file_name();
         let Some(child) = name.to_str().and_then(|name| name.parse().ok()) else { continue };
-        // One that has just ended is counted with its parent.
+        // A child that has just exited is counted in its parent's total.
         let Ok(fields) = stat(child) else { continue };
         if fields[1] == u64::from(pid) {
             total += ticks(&fields[11..13]);
@@ -100,32 +100,32 @@ pub(crate) fn cpu_of_family(pid: u32) -> anyhow::Result<Duration> {
     Ok(total)
 }
 
-/// As many connections as the system allows, for this process and those it starts: overload needs thousands.
+/// Raises the limit of open files to its maximum, for this process and its children: overload needs many connections.
 pub(crate) fn allow_many_connections() -> anyhow::Result<()> {
     let limit = rustix::process::getrlimit(Resource::Nofile);
     let all = Rlimit { current: limit.maximum, ..limit };
-    rustix::process::setrlimit(Resource::Nofile, all).context("raising the number of open files")
+    rustix::process::setrlimit(Resource::Nofile, all).context("raising the limit of open files")
 }
 
-/// Waits, within a bound, until whoever uses this processor time does nothing more: what a server does for one run
-/// must not slow the next.
-pub(crate) fn quiet(mut used: impl FnMut() -> anyhow::Result<Duration>) -> anyhow::Result<()> {
-    let until = Instant::now() + QUIET_WITHIN;
+/// Waits, up to a timeout, until the processes whose CPU time `used` returns are idle, so that work left from one run
+/// does not slow the next.
+pub(crate) fn wait_until_idle(mut used: impl FnMut() -> anyhow::Result<Duration>) -> anyhow::Result<()> {
+    let until = Instant::now() + IDLE_WITHIN;
     let mut before = used()?;
     loop {
-        std::thread::sleep(LOOK);
+        std::thread::sleep(SAMPLE_INTERVAL);
         let now = used()?;
-        if now.saturating_sub(before) <= QUIET || Instant::now() > until {
+        if now.saturating_sub(before) <= IDLE_CPU || Instant::now() > until {
             return Ok(());
         }
         before = now;
     }
 }
 
-/// The numbers of `/proc/PID/stat` from the third field on: what is no number is 0.
+/// The fields of `/proc/PID/stat` from the third on; non-numeric fields are 0.
 fn stat(pid: u32) -> anyhow::Result<Vec<u64>> {
     let text = std::fs::read_to_string(format!("/proc/{pid}/stat"))?;
-    let (_, rest) = text.rsplit_once(')').context("a strange /proc")?;
+    let (_, rest) = text.rsplit_once(')').context("unexpected format of /proc/PID/stat")?;
     Ok(rest.split_ascii_whitespace().map(|field| field.parse().unwrap_or(0)).collect())
 }
 

@@ -1,26 +1,26 @@
-//! What is said in the end: a table for people, and the same as JSON.
+//! The final report: a table on stdout, and JSON.
 
 use serde_json::{Map, Value, json};
 
 use crate::clock::from_now;
 use crate::figures::{Run, Spread, median};
 use crate::machine;
-use crate::plan::{CAPACITY, SITTINGS};
+use crate::plan::{CAPACITY, GROUPS};
 use crate::rounds::Runs;
 use crate::verdict::{bound_of, ratios};
 
-/// Everything that was found out.
+/// All results.
 #[derive(Debug, Default)]
 pub(crate) struct Report {
     pub(crate) rounds: usize,
     pub(crate) runs: Runs,
-    /// Named figures that are not ratios of rounds.
+    /// Named figures other than ratios between candidates.
     pub(crate) figures: Vec<(&'static str, f64)>,
     /// Instructions per request.
     pub(crate) instructions: Vec<(&'static str, f64)>,
 }
 
-/// A candidate over its rounds.
+/// A candidate's results over all rounds.
 struct Row {
     name: &'static str,
     connections: usize,
@@ -41,12 +41,12 @@ impl Report {
                 p50_ms: middle(|run| run.p50_ms),
                 p99_ms: middle(|run| run.p99_ms),
                 cpu_us: middle(|run| run.cpu_us),
-                behind_us: middle(|run| run.behind_us),
+                backend_cpu_us: middle(|run| run.backend_cpu_us),
                 recorded_after_s: middle(|run| run.recorded_after_s),
             };
             Some(Row { name, connections, count, rate: Spread::of(&all(|run| run.rate))?, run })
         };
-        let known = SITTINGS.iter().copied().flatten().chain([&CAPACITY]);
+        let known = GROUPS.iter().copied().flatten().chain([&CAPACITY]);
         known.map(|known| (known.name, known.connections, known.count)).filter_map(row).collect()
     }
 
@@ -57,7 +57,7 @@ impl Report {
         named
     }
 
-    /// Prints the table; whether everything that was measured reaches its bound.
+    /// Prints the table; returns whether every figure reaches its bound.
     pub(crate) fn print(&self) -> bool {
         self.print_candidates();
         println!();
@@ -104,7 +104,7 @@ impl Report {
                 run.p50_ms,
                 run.p99_ms,
                 run.cpu_us,
-                run.behind_us,
+                run.backend_cpu_us,
                 run.recorded_after_s,
             );
         }
@@ -116,7 +116,7 @@ impl Report {
             json!({
                 "rate": {"median": short(rate.median), "min": short(rate.min), "max": short(rate.max)},
                 "p50_ms": short(run.p50_ms), "p99_ms": short(run.p99_ms), "cpu_us": short(run.cpu_us),
-                "behind_us": short(run.behind_us), "recorded_after_s": short(run.recorded_after_s),
+                "behind_us": short(run.backend_cpu_us), "recorded_after_s": short(run.recorded_after_s),
                 "connections": connections, "count": count,
             })
         };
@@ -140,7 +140,7 @@ impl Report {
     }
 }
 
-/// Four digits after the point say more than was measured.
+/// Rounds to four decimals, which exceeds the precision of the measurements.
 fn short(value: f64) -> Value {
     json!((value * 10_000.0).round() / 10_000.0)
 }

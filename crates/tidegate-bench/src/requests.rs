@@ -1,11 +1,11 @@
-//! The requests of a run: the same shape for every candidate, each with a buyer and a key of its own.
+//! The requests of a run: the same format for every candidate, each with its own buyer and idempotency key.
 //!
-//! What does not change is laid out once; writing a request is copying four pieces.
+//! The constant parts are rendered once, so that writing a request only copies bytes.
 
 use std::io::Write;
 use std::net::SocketAddr;
 
-/// A key as clients make them, of 36 characters; the number of the request is its end.
+/// Prefix of the idempotency keys, which have 36 characters like a UUID; the request's number follows.
 const KEY: &str = "5f0c6d2e-7a41-4c39-9b1d-";
 const PAGE_EVERY: usize = 4;
 pub(crate) const ORDER: &str = r#"{"quantity":1}"#;
@@ -15,9 +15,9 @@ pub(crate) struct Requests {
     before_token: Vec<u8>,
     after_token: Vec<u8>,
     after_key: Vec<u8>,
-    /// Taken in turn.
+    /// Used in turn.
     tokens: Vec<String>,
-    /// Asked for in place of every `PAGE_EVERY`th request.
+    /// Sent instead of every `PAGE_EVERY`th request.
     page: Option<Vec<u8>>,
 }
 
@@ -37,7 +37,7 @@ impl Requests {
         }
     }
 
-    /// Mixes them with requests for this page.
+    /// Mixes in requests for a page.
     pub(crate) fn with_page(self, to: SocketAddr, path: &str) -> Self {
         let page = format!("GET {path} HTTP/1.1\r\nHost: {to}\r\nAccept: text/html\r\n\r\n");
         Self { page: Some(page.into()), ..self }
@@ -48,7 +48,7 @@ impl Requests {
         if self.page.is_some() { count.div_ceil(PAGE_EVERY) } else { 0 }
     }
 
-    /// The request with this number, in place of what was in `buffer`.
+    /// Replaces the content of `buffer` with the request of this number.
     pub(crate) fn write(&self, number: usize, buffer: &mut Vec<u8>) {
         buffer.clear();
         if let Some(page) = self.page.as_ref().filter(|_| number.is_multiple_of(PAGE_EVERY)) {
@@ -64,7 +64,7 @@ impl Requests {
     }
 }
 
-/// Names of buyers for those who look no session up, as long as a token is.
+/// Tokens for competitors, which look up no session; as long as real tokens.
 pub(crate) fn made_up_tokens(round: usize, count: usize) -> Vec<String> {
     (0..count).map(|number| format!("tb_{round:032x}{number:032x}")).collect()
 }

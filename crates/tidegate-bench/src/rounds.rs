@@ -1,17 +1,17 @@
-//! Rounds: every candidate once, then all of them again the other way round, so that whatever the machine does
-//! meanwhile happens to all. Those of which less has to be known are measured now and then.
+//! Rounds: every candidate once per round, in alternating order, so that changes in the machine's speed affect all of
+//! them alike. Candidates that need less precision skip rounds.
 
 use std::collections::BTreeMap;
 
 use anyhow::Context;
 
 use crate::figures::{Run, float};
-use crate::generator::{Load, Told, closed};
+use crate::generator::{Load, LoadResult, run_closed_loop};
 use crate::overload;
 use crate::plan::Candidate;
 use crate::servers::Servers;
 
-/// The part of a run that is made beforehand, unmeasured.
+/// Divisor of a run's request count for its unmeasured warm-up.
 const WARM_UP: usize = 10;
 
 /// The runs of every candidate, one per round.
@@ -19,7 +19,7 @@ pub(crate) type Runs = BTreeMap<&'static str, Vec<Run>>;
 
 pub(crate) fn run(servers: &mut Servers, candidates: &[Candidate], rounds: usize) -> anyhow::Result<Runs> {
     for candidate in candidates {
-        servers.start(candidate.at)?;
+        servers.start(candidate.server)?;
         closed_loop(servers, &Candidate { count: candidate.count / WARM_UP, ..*candidate })?;
     }
     let mut runs = Runs::new();
@@ -30,8 +30,8 @@ pub(crate) fn run(servers: &mut Servers, candidates: &[Candidate], rounds: usize
             order.reverse();
         }
         for candidate in order {
-            let found = match candidate.offered {
-                Some(times) => overload::measure(servers, candidate, times)?,
+            let found = match candidate.overload_factor {
+                Some(factor) => overload::measure(servers, candidate, factor)?,
                 None => vec![(candidate.name, closed_loop(servers, candidate)?)],
             };
             for (name, run) in found {
@@ -43,29 +43,29 @@ pub(crate) fn run(servers: &mut Servers, candidates: &[Candidate], rounds: usize
     Ok(runs)
 }
 
-/// One run of a candidate that asks as soon as it is answered.
+/// One closed-loop run of a candidate.
 pub(crate) fn closed_loop(servers: &mut Servers, candidate: &Candidate) -> anyhow::Result<Run> {
     measured(servers, candidate).with_context(|| format!("measuring {}", candidate.name))
 }
 
 fn measured(servers: &mut Servers, candidate: &Candidate) -> anyhow::Result<Run> {
-    let &Candidate { at, ask, connections, count, expect, .. } = candidate;
-    let requests = servers.requests(at, ask, count)?;
-    let load = Load { to: servers.address(at)?, connections, requests, count, expect };
-    servers.quiet(at)?;
-    let (cpu, behind) = servers.cpu(at)?;
-    let told = closed(&load)?;
-    let recorded_after = servers.settle(at)?;
-    let (cpu_after, behind_after) = servers.cpu(at)?;
-    let mut run = Run { recorded_after_s: recorded_after.as_secs_f64(), ..of(&told) };
+    let &Candidate { server, request, connections, count, expect, .. } = candidate;
+    let requests = servers.requests(server, request, count)?;
+    let load = Load { to: servers.address(server)?, connections, requests, count, expect };
+    servers.wait_until_idle(server)?;
+    let (cpu, backend) = servers.cpu(server)?;
+    let result = run_closed_loop(&load)?;
+    let recorded_after = servers.settle(server)?;
+    let (cpu_after, backend_after) = servers.cpu(server)?;
+    let mut run = Run { recorded_after_s: recorded_after.as_secs_f64(), ..of(&result) };
     let requests = float(count as u64);
     run.cpu_us = cpu_after.saturating_sub(cpu).as_secs_f64() * 1e6 / requests;
-    run.behind_us = behind_after.saturating_sub(behind).as_secs_f64() * 1e6 / requests;
+    run.backend_cpu_us = backend_after.saturating_sub(backend).as_secs_f64() * 1e6 / requests;
     Ok(run)
 }
 
-fn of(told: &Told) -> Run {
-    let millis = |quantile| float(told.latency.value_at_quantile(quantile)) / 1000.0;
-    let rate = float(told.latency.len()) / told.elapsed.as_secs_f64();
+fn of(result: &LoadResult) -> Run {
+    let millis = |quantile| float(result.latency.value_at_quantile(quantile)) / 1000.0;
+    let rate = float(result.latency.len()) / result.elapsed.as_secs_f64();
     Run { rate, p50_ms: millis(0.5), p99_ms: millis(0.99), ..Run::default() }
 }

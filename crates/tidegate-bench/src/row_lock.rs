@@ -1,9 +1,8 @@
-//! The usual way to build it on a database: one transaction per order takes a unit from the sale's row, under its
-//! lock, and inserts the order.
+//! Competitor: the usual design on a database. One transaction per order takes a unit from the sale's row, under its
+//! row lock, and inserts the order.
 //!
-//! It is given every advantage: no session is looked up; statements are prepared; the transaction's begin goes with
-//! the first statement and its commit with the last, so that the row is locked for one trip to the database and the
-//! commit.
+//! It gets every advantage: no session lookup; prepared statements; BEGIN is pipelined with the first statement and
+//! COMMIT with the last, so that the row is locked for one round trip and the commit.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -17,7 +16,7 @@ use tokio_postgres::error::SqlState;
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, NoTls, Statement};
 
-use crate::classic::{Asked, NewSale, Order, buyer, listen};
+use crate::classic::{NewSale, Order, OrderRequest, buyer, listen};
 
 const SCHEMA: &str = "
 CREATE TABLE IF NOT EXISTS stock (id BIGINT PRIMARY KEY, units INT NOT NULL CHECK (units >= 0));
@@ -36,11 +35,11 @@ struct Link {
 #[derive(Clone)]
 struct Site {
     free: Arc<Mutex<Vec<Link>>>,
-    /// As many as there are connections.
+    /// One permit per connection.
     places: Arc<Semaphore>,
 }
 
-/// Runs until it is killed.
+/// Runs until the process is killed.
 pub(crate) async fn serve(database: &str, connections: usize) -> anyhow::Result<()> {
     let mut links = Vec::new();
     for number in 0..connections {
@@ -58,7 +57,7 @@ pub(crate) async fn serve(database: &str, connections: usize) -> anyhow::Result<
 }
 
 impl Site {
-    /// Does something with a connection that nobody else uses.
+    /// Runs `work` with exclusive use of a connection.
     async fn with<T>(&self, work: impl AsyncFnOnce(&Link) -> T) -> Option<T> {
         let _place = self.places.acquire().await.ok()?;
         let link = self.free.lock().unwrap_or_else(PoisonError::into_inner).pop()?;
@@ -69,31 +68,31 @@ impl Site {
 }
 
 async fn new_sale(State(site): State<Site>, Json(sale): Json<NewSale>) -> Response {
-    let made = site.with(async |link| {
+    let inserted = site.with(async |link| {
         link.client.execute("INSERT INTO stock VALUES ($1, $2)", &[&sale.id, &sale.stock]).await
     });
-    answer(made.await, |_| StatusCode::CREATED.into_response())
+    answer(inserted.await, |_| StatusCode::CREATED.into_response())
 }
 
 async fn order(
     State(site): State<Site>,
     Path(sale): Path<i64>,
     headers: HeaderMap,
-    Json(asked): Json<Asked>,
+    Json(request): Json<OrderRequest>,
 ) -> Response {
     let Some(user) = buyer(&headers) else { return StatusCode::UNAUTHORIZED.into_response() };
-    let taken = site.with(async |link| take(link, sale, user, asked.quantity).await).await;
+    let taken = site.with(async |link| take(link, sale, user, request.quantity).await).await;
     answer(taken, |id| match id {
         Some(id) => {
             let (id, sale_id) = (id.to_string(), sale.to_string());
-            let order = Order { id, sale_id, quantity: asked.quantity, state: "awaiting_payment" };
+            let order = Order { id, sale_id, quantity: request.quantity, state: "awaiting_payment" };
             (StatusCode::CREATED, Json(order)).into_response()
         }
         None => (StatusCode::CONFLICT, "sold out, or one too many").into_response(),
     })
 }
 
-/// One order; `None` if there is no unit left, or the buyer has one.
+/// Places an order; `None` if no unit is left or the buyer already has one.
 async fn take(
     link: &Link,
     sale: i64,
@@ -111,7 +110,7 @@ async fn take(
     }
     let (inserted, committed) = tokio::join!(
         link.client.query_one(&link.insert, &order),
-        // What failed is rolled back by this.
+        // If the insert failed, COMMIT rolls back.
         link.client.batch_execute("COMMIT")
     );
     committed?;

@@ -1,4 +1,4 @@
-//! Our server in a process of its own, and what its candidates are asked.
+//! Tidegate as a process under test, and the requests for it.
 
 use std::path::Path;
 
@@ -6,11 +6,11 @@ use tempfile::TempDir;
 use tidegate_testing::servers::{Nginx, Redis};
 
 use crate::operator::{KEY, Operator};
-use crate::plan::Ask;
+use crate::plan::RequestKind;
 use crate::process::Program;
 use crate::requests::{ORDER, Requests};
 
-/// Addresses and buyers are counted as in production, only that nobody is refused: loopback is not exempt.
+/// Rate limits are counted as in production (loopback is not exempt), but too high to refuse a request.
 const SETTINGS: [(&str, &str); 7] = [
     ("TIDEGATE_ADMIN_KEY", KEY),
     ("TIDEGATE_LISTEN", "127.0.0.1:0"),
@@ -21,45 +21,41 @@ const SETTINGS: [(&str, &str); 7] = [
     ("TIDEGATE__LIMITS__PER_ADDRESS_BURST", "10000000"),
 ];
 
-/// The proxy configuration that we ship.
+/// The proxy configuration in this repository.
 const PROXY: &str = include_str!("../../../deploy/proxy.conf");
 const SEED: &str = r#"{"client_seed":"lantern"}"#;
 
 #[derive(Debug)]
 pub(crate) struct Tidegate {
     program: Program,
-    /// Where the embedded parts keep their files.
+    /// The data directory, deleted with the server.
     _directory: Option<TempDir>,
-    /// A node's own Redis.
+    /// The Redis of a cluster node.
     redis: Option<Redis>,
-    /// What buyers connect to, if it is not the server itself.
+    /// The proxy that buyers connect to, if any.
     proxy: Option<Nginx>,
-    /// A sale whose only unit somebody has.
+    /// The id of a sold-out sale, created on first use.
     sold_out: Option<String>,
 }
 
 impl Tidegate {
-    /// Embedded, on an empty directory, with everything on its default but what a benchmark has to change.
-    pub(crate) fn embedded(server: &Path) -> anyhow::Result<Self> {
-        Self::under(server, &[], &[])
-    }
-
-    /// The same behind nginx with the configuration that we ship.
+    /// Embedded, behind nginx with `deploy/proxy.conf`.
     pub(crate) fn proxied(server: &Path, more: &[(&str, &str)]) -> anyhow::Result<Self> {
-        let running = Self::under(server, &[], more)?;
+        let running = Self::embedded(server, &[], more)?;
         let proxy = Nginx::start(PROXY, running.program.address);
         Ok(Self { proxy: Some(proxy), ..running })
     }
 
-    /// The same, run by another program, with more settings.
-    pub(crate) fn under(server: &Path, wrapper: &[&str], more: &[(&str, &str)]) -> anyhow::Result<Self> {
+    /// Embedded, in an empty temporary directory; `wrapper` is an optional command to run it under, such as a profiler.
+    /// Settings are the defaults, `SETTINGS` and `more`.
+    pub(crate) fn embedded(server: &Path, wrapper: &[&str], more: &[(&str, &str)]) -> anyhow::Result<Self> {
         let directory = tempfile::Builder::new().prefix("tidegate-bench").tempdir()?;
         let running = Self::start(server, directory.path(), wrapper, more)?;
         Ok(Self { _directory: Some(directory), ..running })
     }
 
-    /// The same on a directory that stays.
-    pub(crate) fn on(server: &Path, data: &Path) -> anyhow::Result<Self> {
+    /// Embedded, in an existing directory, which is kept.
+    pub(crate) fn embedded_in(server: &Path, data: &Path) -> anyhow::Result<Self> {
         Self::start(server, data, &[], &[])
     }
 
@@ -70,7 +66,7 @@ impl Tidegate {
         Ok(Self { program, _directory: None, redis: None, proxy: None, sold_out: None })
     }
 
-    /// A node by itself, with a Redis and a database of its own.
+    /// A cluster of one node, with its own Redis and database.
     pub(crate) fn node(
         server: &Path,
         database: &str,
@@ -78,8 +74,8 @@ impl Tidegate {
         more: &[(&str, &str)],
     ) -> anyhow::Result<Self> {
         let url = redis.url();
-        let behind = [("TIDEGATE_DATABASE_URL", database), ("TIDEGATE_REDIS_URL", &url)];
-        let settings = [&SETTINGS, &behind[..], more].concat();
+        let backends = [("TIDEGATE_DATABASE_URL", database), ("TIDEGATE_REDIS_URL", &url)];
+        let settings = [&SETTINGS, &backends[..], more].concat();
         let program = Program::start(server, &["serve", "--json", "--no-demo"], &settings, &[])?;
         Ok(Self { program, _directory: None, redis: Some(redis), proxy: None, sold_out: None })
     }
@@ -92,7 +88,7 @@ impl Tidegate {
         &self.program
     }
 
-    /// Ends it cleanly.
+    /// Stops the server cleanly.
     pub(crate) fn stop(self) -> anyhow::Result<()> {
         self.program.stop()
     }
@@ -105,23 +101,27 @@ impl Tidegate {
         self.redis.as_ref()
     }
 
-    /// What a run sends: sales and buyers are made for it.
-    pub(crate) fn requests(&mut self, ask: Ask, count: usize) -> anyhow::Result<Requests> {
+    /// The requests of a run; creates the campaign and the buyers that they need.
+    pub(crate) fn requests(&mut self, request: RequestKind, count: usize) -> anyhow::Result<Requests> {
         let operator = self.operator();
         let to = self.program.address;
-        let (line, body, buyers) = match ask {
-            Ask::Health => ("GET /healthz".to_owned(), ORDER, 1),
-            Ask::Order => (format!("POST /v1/sales/{}/orders", operator.sale(count, false)?), ORDER, count),
-            Ask::OrderOrPage => {
+        let (line, body, buyers) = match request {
+            RequestKind::Health => ("GET /healthz".to_owned(), ORDER, 1),
+            RequestKind::Order => {
+                (format!("POST /v1/sales/{}/orders", operator.sale(count, false)?), ORDER, count)
+            }
+            RequestKind::OrderOrPage => {
                 let sale = operator.sale(count, false)?;
                 let line = format!("POST /v1/sales/{sale}/orders");
                 let orders = Requests::new(to, &line, ORDER, operator.tokens(count)?);
                 return Ok(orders.with_page(to, &format!("/sales/{sale}")));
             }
-            Ask::SoldOut => (format!("POST /v1/sales/{}/orders", self.sold_out()?), ORDER, count),
-            Ask::Pass => (format!("POST /v1/sales/{}/passes", operator.sale(count, true)?), "{}", count),
-            Ask::Play => (format!("POST /v1/draws/{}/plays", operator.draw(count)?), SEED, count),
-            Ask::Item => (format!("GET /v1/items/{}", operator.item()?), "", 1),
+            RequestKind::SoldOut => (format!("POST /v1/sales/{}/orders", self.sold_out()?), ORDER, count),
+            RequestKind::Pass => {
+                (format!("POST /v1/sales/{}/passes", operator.sale(count, true)?), "{}", count)
+            }
+            RequestKind::Play => (format!("POST /v1/draws/{}/plays", operator.draw(count)?), SEED, count),
+            RequestKind::Item => (format!("GET /v1/items/{}", operator.item()?), "", 1),
         };
         Ok(Requests::new(to, &line, body, operator.tokens(buyers)?))
     }

@@ -1,4 +1,4 @@
-//! The figures that were promised, each with its bound, and whether it is reached here.
+//! Ratios between candidates, and the bounds that the figures must reach.
 
 use crate::figures::{Run, ratio};
 use crate::rounds::Runs;
@@ -9,7 +9,7 @@ pub(crate) enum Bound {
     AtMost(f64),
 }
 
-/// What is compared with what, as ratios within a round.
+/// A ratio between two candidates, computed per round.
 struct Comparison {
     name: &'static str,
     over: &'static str,
@@ -34,14 +34,14 @@ const COMPARISONS: [Comparison; 10] = [
     rates("cluster_202_over_classic", "cluster_202", "classic_beside_nodes"),
     rates("cluster_201_over_row_lock", "cluster_201", "row_lock"),
     rates("overload_goodput", "overload", "capacity"),
-    // For information: what going to Redis together gains, and what a draw costs beside a sale.
+    // Without a bound: the gain from batching Redis calls, and a draw compared with a sale.
     rates("cluster_202_over_one_by_one", "cluster_202", "cluster_202_one_by_one"),
     rates("draw_over_embedded", "draw", "embedded"),
-    // What the fast path gains where a proxy takes a share of the cores.
+    // Without a bound: the gain from the fast path when a proxy shares the cores.
     rates("behind_proxy_over_hyper", "behind_proxy", "behind_proxy_hyper"),
 ];
 
-/// What has to be reached.
+/// Required bounds.
 const BOUNDS: [(&str, Bound); 10] = [
     ("embedded_over_ceiling", Bound::AtLeast(0.80)),
     ("embedded_over_classic", Bound::AtLeast(1.5)),
@@ -78,7 +78,7 @@ impl std::fmt::Display for Bound {
     }
 }
 
-/// The ratios of what was measured.
+/// The ratios whose candidates were both measured.
 pub(crate) fn ratios(runs: &Runs) -> Vec<(&'static str, f64)> {
     let figures = |name: &str, of: fn(&Run) -> f64| -> Vec<f64> {
         runs.get(name).into_iter().flatten().map(of).collect()

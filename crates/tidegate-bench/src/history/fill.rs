@@ -1,8 +1,8 @@
-//! Fills a ledger with recorded orders, as if sales had been going on for months.
+//! Fills a ledger with recorded orders, as after months of sales.
 //!
-//! The server itself makes the schema, the sales, and one real order in each. Their rows are then copied, with ids,
-//! buyers and slots as they would be: a column that is added to the schema is filled as the server fills it. An audit
-//! of some sales says whether the result is sound.
+//! The server creates the schema, the sales and one real order in each sale. The rows of these orders are then copied
+//! with realistic ids, buyers and slots, so that columns added to the schema later are filled as the server fills them.
+//! The caller audits a sample of the sales.
 
 use std::path::Path;
 
@@ -14,20 +14,20 @@ use crate::operator::Operator;
 use crate::tidegate::Tidegate;
 
 pub(super) const SALES: u32 = 100;
-/// The last of them still run.
+/// How many of the sales are still running: the newest ones.
 const RUNNING: u32 = 10;
-/// In how many sales everybody has ordered.
+/// Orders per buyer.
 const ORDERS_EACH: u32 = 10;
 const DAY_MS: i64 = 24 * 3600 * 1000;
-/// What ids count their milliseconds from; 22 bits of an id come below these.
+/// Origin of the millisecond timestamp in ids, which is followed by 22 lower bits.
 const EPOCH_MS: i64 = 1_704_067_200_000;
 
-/// What a copy differs in from the sale's real order, by table: columns and expressions over `made`.
+/// Per table, the columns of a copy that differ from the sale's real order, as SQL expressions over `new_order`.
 const COPIES: [(&str, &[(&str, &str)]); 4] = [
     (
         "orders",
         &[
-            ("id", "made.order_id"),
+            ("id", "new_order.order_id"),
             ("user", "buyer"),
             ("slots", "CAST(n AS TEXT)"),
             ("key", "randomblob(16)"),
@@ -36,29 +36,34 @@ const COPIES: [(&str, &[(&str, &str)]); 4] = [
             ("pay_by", "deadline"),
         ],
     ),
-    ("held", &[("slot", "n"), ("order_id", "made.order_id")]),
+    ("held", &[("slot", "n"), ("order_id", "new_order.order_id")]),
     ("held_by_user", &[("user", "buyer")]),
     (
         "outbox",
-        &[("id", "NULL"), ("at", "moment"), ("actor", "'buyer:' || buyer"), ("subject", "made.order_id")],
+        &[
+            ("id", "NULL"),
+            ("at", "moment"),
+            ("actor", "'buyer:' || buyer"),
+            ("subject", "new_order.order_id"),
+        ],
     ),
 ];
 
-/// Makes a ledger in `data` with so many orders in each sale; gives the ids of a few sales, for an audit.
+/// Creates a ledger in `data` with `per_sale` orders in each sale; returns the ids of a sample of sales, to audit.
 pub(super) fn fill(server: &Path, data: &Path, per_sale: u32) -> anyhow::Result<Vec<String>> {
-    let running = Tidegate::on(server, data)?;
+    let running = Tidegate::embedded_in(server, data)?;
     let sales = make_sales(running.operator(), per_sale)?;
     running.stop()?;
     let ledger = data.join("ledger.db");
     let mut history = History { connection: Connection::open(&ledger)?, per_sale, now: now_ms() };
     history.write().context("filling a ledger")?;
     drop(history);
-    // What the system still has to write would be in the way of what is measured.
+    // Pending writeback would disturb the measurement.
     std::fs::File::open(ledger)?.sync_all()?;
     Ok(sales.into_iter().step_by(33).collect())
 }
 
-/// Sales with one order each, most of them closed.
+/// Creates sales with one order each; most of them are closed afterwards.
 fn make_sales(operator: Operator, per_sale: u32) -> anyhow::Result<Vec<String>> {
     let tokens = operator.tokens(SALES as usize)?;
     let mut sales = Vec::new();
@@ -86,7 +91,7 @@ impl History {
             "PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; PRAGMA foreign_keys = OFF; PRAGMA threads = 2;
              PRAGMA cache_size = -1000000; PRAGMA temp_store = MEMORY; BEGIN;",
         )?;
-        let build_again = self.take_down()?;
+        let build_again = self.drop_indexes()?;
         self.connection.execute_batch(&format!(
             "CREATE TEMP TABLE number (n INTEGER PRIMARY KEY);
              WITH RECURSIVE number_of(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM number_of WHERE n < {})
@@ -105,8 +110,8 @@ impl History {
         self.connection.execute_batch("COMMIT")
     }
 
-    /// Drops indexes and triggers; what builds them again, which is quicker afterwards.
-    fn take_down(&self) -> rusqlite::Result<Vec<String>> {
+    /// Drops indexes and triggers, because recreating them after the inserts is faster; returns their statements.
+    fn drop_indexes(&self) -> rusqlite::Result<Vec<String>> {
         let of_copies = "sql IS NOT NULL AND type IN ('index', 'trigger')
                          AND tbl_name IN ('orders', 'held', 'held_by_user', 'outbox')";
         let mut found = self
@@ -124,16 +129,17 @@ impl History {
         SALES * self.per_sale / ORDERS_EACH
     }
 
-    /// The buyer with this number, counted from 0: they came a year ago, 40 in a millisecond.
+    /// SQL expression for the id of a buyer by number, from 0: registered a year ago, 40 per millisecond.
     fn buyer(&self, number: &str) -> String {
         format!("(({} + ({number}) / 40) << 22 | ({number}) % 40)", self.now - 365 * DAY_MS - EPOCH_MS)
     }
 
-    /// Copies the rows of the sales' real orders, in the order of their keys.
+    /// Copies each sale's real row, in key order.
     fn copy(&self, table: &str, differs: &[(&str, &str)]) -> rusqlite::Result<()> {
-        let mine = if table == "outbox" { "kind = 'order.created'" } else { "TRUE" };
+        let condition = if table == "outbox" { "kind = 'order.created'" } else { "TRUE" };
         self.connection.execute_batch(&format!(
-            "CREATE TEMP TABLE first_{table} AS SELECT * FROM {table} WHERE {mine}; DELETE FROM {table} WHERE {mine};"
+            "CREATE TEMP TABLE first_{table} AS SELECT * FROM {table} WHERE {condition};
+             DELETE FROM {table} WHERE {condition};"
         ))?;
         let columns = self.columns(table)?;
         let expression = |column: &String| match differs.iter().find(|(differs, _)| differs == column) {
@@ -143,18 +149,18 @@ impl History {
         let expressions: Vec<String> = columns.iter().map(expression).collect();
         for (number, sale) in self.sales()?.into_iter().enumerate() {
             self.connection.execute_batch(&format!(
-                "INSERT INTO {table} ({}) SELECT {} FROM first_{table} AS first CROSS JOIN ({}) AS made
+                "INSERT INTO {table} ({}) SELECT {} FROM first_{table} AS first CROSS JOIN ({}) AS new_order
                  WHERE first.campaign = {sale}",
                 columns.join(", "),
                 expressions.join(", "),
-                self.made(number)
+                self.orders_query(number)
             ))?;
         }
         Ok(())
     }
 
-    /// The orders of one sale: a day after those of the sale before it, 40 in a millisecond.
-    fn made(&self, sale: usize) -> String {
+    /// Query for the orders of one sale: one day after those of the previous sale, 40 per millisecond.
+    fn orders_query(&self, sale: usize) -> String {
         let sale = u32::try_from(sale).unwrap_or(u32::MAX);
         let begins = self.now - i64::from(SALES - sale) * DAY_MS;
         let buyer = self.buyer(&format!("({} + n - 1) % {}", sale * self.per_sale, self.buyers()));
@@ -166,7 +172,7 @@ impl History {
         )
     }
 
-    /// Whoever ordered is somebody, and is still signed in.
+    /// Inserts the buyers of all orders, each with a valid session.
     fn write_buyers(&self) -> rusqlite::Result<()> {
         let (buyers, buyer, expires) = (self.buyers(), self.buyer("n - 1"), self.now + 30 * DAY_MS);
         self.connection.execute_batch(&format!(
@@ -183,7 +189,7 @@ impl History {
         columns.query_map([], |row| row.get(0))?.collect()
     }
 
-    /// The oldest first.
+    /// Ids of all sales, oldest first.
     fn sales(&self) -> rusqlite::Result<Vec<i64>> {
         let mut sales = self.connection.prepare("SELECT id FROM campaign ORDER BY id")?;
         sales.query_map([], |row| row.get(0))?.collect()

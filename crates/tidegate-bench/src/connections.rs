@@ -1,7 +1,7 @@
-//! Many connections of one thread: what closed and open loops send over, and read from.
+//! The load generator's connections: many non-blocking sockets on one thread, for closed and open loops.
 //!
-//! What always holds: a connection has at most one request under way. A request that does not go into the socket at
-//! once is an error, since requests are far smaller than a socket's buffer.
+//! Invariants: a connection has at most one request in flight; a request is written with one call, since it is far
+//! smaller than the socket's buffer, and a partial write is an error.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::SocketAddr;
@@ -11,38 +11,38 @@ use anyhow::{Context, bail, ensure};
 use mio::net::TcpStream;
 use mio::{Events, Interest, Poll, Token};
 
-use crate::answer;
 use crate::requests::Requests;
+use crate::response;
 
-/// Larger than any answer; one is enough, since most answers come whole.
+/// Larger than any response. All connections share one, since most responses arrive in one piece.
 const BUFFER: usize = 64 * 1024;
 const EVENTS: usize = 1024;
-/// Before the first request: the server has taken all connections by then, and has nothing else to do.
-const REST: Duration = Duration::from_millis(200);
+/// Pause before the first request, so that the server has accepted all connections and is idle.
+const SETTLE_PAUSE: Duration = Duration::from_millis(200);
 
 struct Connection {
     stream: TcpStream,
     request: Vec<u8>,
-    /// An answer that came in part.
+    /// The beginning of an incomplete response.
     part: Vec<u8>,
-    /// When the request under way was sent, or would have been if there had been time.
+    /// When the request in flight was sent or, in an open loop, was due.
     since: Instant,
 }
 
-/// An answer that has come.
-pub(crate) struct Answered<'a> {
+/// A complete response.
+pub(crate) struct ReceivedResponse<'a> {
     pub(crate) status: u16,
     pub(crate) body: &'a [u8],
     pub(crate) took: Duration,
 }
 
-pub(crate) struct Crowd {
+pub(crate) struct ConnectionSet {
     poll: Poll,
     connections: Vec<Connection>,
     buffer: Vec<u8>,
 }
 
-impl Crowd {
+impl ConnectionSet {
     pub(crate) fn connect(to: SocketAddr, count: usize) -> anyhow::Result<Self> {
         let poll = Poll::new()?;
         let mut connections = Vec::with_capacity(count);
@@ -55,7 +55,7 @@ impl Crowd {
             let since = Instant::now();
             connections.push(Connection { stream, request: Vec::new(), part: Vec::new(), since });
         }
-        std::thread::sleep(REST);
+        std::thread::sleep(SETTLE_PAUSE);
         Ok(Self { poll, connections, buffer: vec![0; BUFFER] })
     }
 
@@ -63,7 +63,7 @@ impl Crowd {
         Events::with_capacity(EVENTS)
     }
 
-    /// Waits for answers, at most this long.
+    /// Waits for responses, up to a timeout.
     pub(crate) fn wait(&mut self, events: &mut Events, at_most: Duration) -> anyhow::Result<()> {
         loop {
             match self.poll.poll(events, Some(at_most)) {
@@ -85,27 +85,27 @@ impl Crowd {
         requests.write(number, &mut connection.request);
         connection.since = since;
         let sent = connection.stream.write(&connection.request).context("sending")?;
-        ensure!(sent == connection.request.len(), "a request did not go into the socket at once");
+        ensure!(sent == connection.request.len(), "partial write of a request");
         Ok(())
     }
 
-    /// What a connection has to say; `None` if its answer is not all there.
-    pub(crate) fn receive(&mut self, at: usize) -> anyhow::Result<Option<Answered<'_>>> {
+    /// Reads from a connection; `None` while its response is incomplete.
+    pub(crate) fn receive(&mut self, at: usize) -> anyhow::Result<Option<ReceivedResponse<'_>>> {
         let connection = &mut self.connections[at];
         loop {
             match connection.stream.read(&mut self.buffer) {
                 Ok(0) => bail!("the server closed a connection"),
-                // The usual case: all of the answer at once, and nothing is copied.
+                // The usual case: the response arrives in one piece and is not copied.
                 Ok(length) if length < self.buffer.len() && connection.part.is_empty() => {
-                    let Some(answer) = answer::parse(&self.buffer[..length])? else {
+                    let Some(response) = response::parse(&self.buffer[..length])? else {
                         connection.part.extend_from_slice(&self.buffer[..length]);
                         return Ok(None);
                     };
-                    ensure!(answer.body.end == length, "an answer that nobody asked for");
+                    ensure!(response.body.end == length, "unexpected data after a response");
                     let took = connection.since.elapsed();
-                    return Ok(Some(Answered {
-                        status: answer.status,
-                        body: &self.buffer[answer.body],
+                    return Ok(Some(ReceivedResponse {
+                        status: response.status,
+                        body: &self.buffer[response.body],
                         took,
                     }));
                 }
@@ -114,11 +114,15 @@ impl Crowd {
                 Err(error) => return Err(error).context("receiving"),
             }
         }
-        let Some(answer) = answer::parse(&connection.part)? else { return Ok(None) };
-        ensure!(answer.body.end == connection.part.len(), "an answer that nobody asked for");
-        self.buffer[..answer.body.len()].copy_from_slice(&connection.part[answer.body.clone()]);
+        let Some(response) = response::parse(&connection.part)? else { return Ok(None) };
+        ensure!(response.body.end == connection.part.len(), "unexpected data after a response");
+        self.buffer[..response.body.len()].copy_from_slice(&connection.part[response.body.clone()]);
         connection.part.clear();
         let took = connection.since.elapsed();
-        Ok(Some(Answered { status: answer.status, body: &self.buffer[..answer.body.len()], took }))
+        Ok(Some(ReceivedResponse {
+            status: response.status,
+            body: &self.buffer[..response.body.len()],
+            took,
+        }))
     }
 }
