@@ -34,7 +34,7 @@ use crate::cluster::gate::{
 use crate::cluster::redis_link::Link;
 use crate::cluster::stream::Deferral;
 use crate::cluster::waiting_room::RedisWaitingRoom;
-use crate::gate::GateError;
+use crate::gate::{GateError, UnitCount, UnsoldSlots};
 use crate::intake::{AppendError, Unrecorded};
 use crate::recorder::Listener;
 use crate::{AcceptedClaim, ClaimError, Durability, Now};
@@ -249,6 +249,25 @@ impl Cluster {
     /// Whether this node has claims on this campaign whose outcome is overdue.
     pub fn has_overdue_claims(&self, campaign: CampaignId) -> bool {
         self.0.claims.pending.has_older_than(campaign, OVERDUE_AFTER)
+    }
+
+    /// The units that are not in the ledger; `None` if they could not be counted consistently.
+    pub async fn count_units(&self, campaign: CampaignId) -> Result<Option<UnitCount>, GateError> {
+        self.gate().count_units(campaign).await
+    }
+
+    pub async fn unsold_slots(&self, campaign: CampaignId) -> Result<Option<UnsoldSlots>, GateError> {
+        self.gate().unsold_slots(campaign).await
+    }
+
+    /// Whether no claim on this campaign waits in a stream.
+    pub async fn has_empty_streams(&self, campaign: &Campaign) -> Result<bool, GateError> {
+        for shard in 0..campaign.shards.max(1) as usize {
+            if self.gate().stream_length(campaign.id, shard).await? > 0 {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     /// The pool of this epoch must be reseeded: its grants contradict the ledger.

@@ -7,7 +7,7 @@ use std::future::Future;
 
 use tidegate_core::pool::{GateState, Withdrawal};
 use tidegate_core::{
-    CampaignId, Claim, ClaimRequest, Moment, Pass, PassRules, Rejection, Seed, StockEntry, UserId,
+    CampaignId, Claim, ClaimRequest, Moment, Pass, PassRules, Rejection, Seed, Slot, StockEntry, UserId,
 };
 
 /// The gate did not answer; whether it carried out the operation is not known.
@@ -27,6 +27,23 @@ pub struct PoolFigures {
     pub applied: u64,
     /// `None` if the shards have different states.
     pub gate_state: Option<GateState>,
+}
+
+/// The units of a pool that are not in the ledger: free, in transit, or in claims that are not recorded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UnitCount {
+    pub epoch: u32,
+    /// The last stock log entry that the gate has applied for certain.
+    pub applied: u64,
+    pub units: u64,
+}
+
+/// The slots of these units; some may be listed twice.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnsoldSlots {
+    pub epoch: u32,
+    pub applied: u64,
+    pub slots: Vec<Slot>,
 }
 
 /// Decides claims. A pool that was never installed answers `not_ready`.

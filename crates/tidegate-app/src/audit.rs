@@ -124,6 +124,11 @@ impl Auditing {
         })
     }
 
+    /// Puts units back on sale that neither gate nor ledger has.
+    pub async fn return_missing_units(&self) -> Result<(), LedgerError> {
+        self.gate.return_missing_units().await
+    }
+
     /// Compares gate and ledger for every running campaign, by their counts alone. A difference that is found twice
     /// with nothing in progress is logged, and a cluster's gate is rebuilt.
     pub async fn reconcile(&self) -> Result<(), LedgerError> {
@@ -141,7 +146,7 @@ impl Auditing {
             }
         }
         *self.last_drift.lock() = differing;
-        self.context.metrics.drift.set(total);
+        self.context.metrics.set_drift(total);
         Ok(())
     }
 

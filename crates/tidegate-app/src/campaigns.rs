@@ -103,16 +103,21 @@ impl Campaigns {
             self.admission.set_gate_state(id, GateState::Paused, now).await?;
         }
         let stepped = self.ledger.campaigns.step(id, step, by, now, reason).await;
-        // If the state cannot be read, `GateSync::sync_all` finds out later.
-        let current =
-            self.ledger.campaigns.get(id).await.inspect_err(|_| self.directory.running.remove(id))?;
-        let current = current.ok_or(Rejection::NotFound)?;
+        let current = match &stepped {
+            Ok(Some(Ok(campaign))) => campaign.clone(),
+            // Nothing was changed, or it is unknown whether. If the state cannot be read, `GateSync::sync_all` finds
+            // out later.
+            _ => {
+                let read = self.ledger.campaigns.get(id).await;
+                read.inspect_err(|_| self.directory.running.remove(id))?.ok_or(Rejection::NotFound)?
+            }
+        };
         let closed = current.state == CampaignState::Closed;
         self.gate.enter(current, self.context.now()).await;
         if closed {
             self.gate.release(id);
         }
-        self.gate.after_step(id).await?;
+        self.gate.after_step(id).await;
         Ok(stepped?.ok_or(Rejection::NotFound)??)
     }
 

@@ -3,6 +3,7 @@
 //! Invariants: a campaign is among the running campaigns only after its gate state was set to the ledger's.
 //! Messages to other nodes may be lost: they only speed up what each node's poll, twice a second, finds.
 
+mod missing;
 mod repair;
 
 use std::sync::Arc;
@@ -84,18 +85,19 @@ impl GateSync {
         Ok(())
     }
 
-    /// After a commit that changed a campaign's stock: applies it to the gate and notifies the other nodes.
-    pub(crate) async fn stock_changed(&self, campaign: CampaignId) -> Result<(), LedgerError> {
-        self.apply_stock_log(campaign).await?;
+    /// After a commit that changed a campaign's stock: applies it to the gate and notifies the other nodes. The change
+    /// stands whatever fails here: `sync_all` applies what the gate has missed.
+    pub(crate) async fn stock_changed(&self, campaign: CampaignId) {
+        if let Err(error) = self.apply_stock_log(campaign).await {
+            tracing::warn!(%error, "the gate does not have a change of the stock yet; will retry");
+        }
         self.admission.publish(News::Campaign(campaign)).await;
-        Ok(())
     }
 
     /// After a commit that returned an order's units: puts them on sale at the gate and wakes the order's watchers.
-    pub(crate) async fn units_returned(&self, order: &Order) -> Result<(), LedgerError> {
-        self.stock_changed(order.campaign).await?;
+    pub(crate) async fn units_returned(&self, order: &Order) {
+        self.stock_changed(order.campaign).await;
         self.watchers.changed(order.id);
-        Ok(())
     }
 
     /// Sets the campaign's gate state and adds it to the running campaigns. If the gate does not answer, the
@@ -124,14 +126,16 @@ impl GateSync {
         Ok(self.admission.install(id, Seed { gate_state: GateState::Closed, ..seed }).await?)
     }
 
-    /// After a step of a campaign's lifecycle: updates the recorders and notifies the other nodes.
-    pub(crate) async fn after_step(&self, id: CampaignId) -> Result<(), LedgerError> {
-        if let Some(repair) = &self.repair {
+    /// After a step of a campaign's lifecycle: updates the recorders and notifies the other nodes. The step stands
+    /// whatever fails here.
+    pub(crate) async fn after_step(&self, id: CampaignId) {
+        if let Some(repair) = &self.repair
             // So that the next orders need not wait for the next round of `sync_all`.
-            self.keep_recorders(repair).await?;
+            && let Err(error) = self.keep_recorders(repair).await
+        {
+            tracing::warn!(%error, "the recorders could not be updated yet; will retry");
         }
         self.admission.publish(News::Campaign(id)).await;
-        Ok(())
     }
 
     /// Brings gate and running campaigns up to date with the ledger: completes interrupted steps and applies the

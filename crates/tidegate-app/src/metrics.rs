@@ -3,7 +3,7 @@
 //! The registry is not global, so that tests can run several servers in one process.
 
 use std::hash::Hash;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
 use arc_swap::ArcSwap;
 use hashbrown::HashMap;
@@ -91,7 +91,9 @@ pub struct Metrics {
     pub refused_connections: Counter,
     pub handed_over_connections: Counter,
     pub reseeds: Counter,
-    pub drift: Gauge,
+    drift: Gauge,
+    /// The parts of `drift`: units by which quiet gates differ from the ledger, units that nobody has.
+    drift_parts: [AtomicI64; 2],
 }
 
 impl Default for Metrics {
@@ -118,6 +120,7 @@ impl Default for Metrics {
             handed_over_connections: Counter::<u64, AtomicU64>::default(),
             reseeds: Counter::<u64, AtomicU64>::default(),
             drift: Gauge::default(),
+            drift_parts: [const { AtomicI64::new(0) }; 2],
         };
         metrics.register();
         metrics
@@ -157,6 +160,25 @@ impl Metrics {
             "Units by which gates and ledger differed at the last reconciliation",
             self.drift.clone(),
         );
+    }
+
+    /// Units by which the gates and the ledger differ where nothing is on its way.
+    pub(crate) fn set_drift(&self, units: i64) {
+        self.set_drift_part(0, units);
+    }
+
+    /// Units that neither a gate nor the ledger has, found while sales go on.
+    pub(crate) fn set_missing_units(&self, units: u64) {
+        self.set_drift_part(1, i64::try_from(units).unwrap_or(i64::MAX));
+    }
+
+    pub fn drift(&self) -> i64 {
+        self.drift.get()
+    }
+
+    fn set_drift_part(&self, part: usize, units: i64) {
+        self.drift_parts[part].store(units, Ordering::Relaxed);
+        self.drift.set(self.drift_parts.iter().map(|part| part.load(Ordering::Relaxed)).max().unwrap_or(0));
     }
 
     pub fn order(&self, outcome: &'static str) {

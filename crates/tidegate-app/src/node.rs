@@ -225,7 +225,7 @@ impl NodeDuties {
             connections: metrics.connections.get(),
             streams: metrics.streams.get(),
             rebuilds: metrics.reseeds.get(),
-            drift: metrics.drift.get(),
+            drift: metrics.drift(),
             problems: self.context.health.problems().into_iter().collect(),
             next_deadline: self.ledger.orders.next_deadline().await?,
             known: self.ledger.leases.nodes().await?,

@@ -253,7 +253,7 @@ impl Ordering {
             .await?
             .ok_or(Rejection::NotFound)??;
         self.context.metrics.order("cancelled");
-        self.gate.units_returned(&cancelled).await?;
+        self.gate.units_returned(&cancelled).await;
         Ok(cancelled)
     }
 
@@ -272,7 +272,7 @@ impl Ordering {
         campaigns.sort_unstable();
         campaigns.dedup();
         for campaign in campaigns {
-            self.gate.stock_changed(campaign).await?;
+            self.gate.stock_changed(campaign).await;
         }
         for order in &expired {
             self.context.metrics.order("expired");

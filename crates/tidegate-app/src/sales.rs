@@ -1,10 +1,10 @@
 //! Operators' use cases for sales: create, edit, restock, list.
 
-use tidegate_admission::News;
 use tidegate_core::ProblemCode;
+use tidegate_core::limits::MAX_STOCK;
 use tidegate_core::pool::Withdrawal;
 use tidegate_core::{Campaign, CampaignId, CampaignState, Kind, Moment, Rejection, Sale};
-use tidegate_ledger::{Actor, IdempotentRequest, LedgerError, Page};
+use tidegate_ledger::{Actor, IdempotentRequest, LedgerError, Page, RestockRefused};
 
 use crate::Refusal;
 use crate::campaigns::{CampaignTerms, Campaigns, Counters};
@@ -27,6 +27,11 @@ pub struct OperatedSale {
     pub campaign: Campaign,
     pub terms: Sale,
     pub counters: Counters,
+}
+
+fn not_running() -> Refusal {
+    let detail = "Only a published sale that has not ended can be restocked; edit the draft instead.".into();
+    Refusal::Conflict { code: ProblemCode::WrongState, detail }
 }
 
 impl Campaigns {
@@ -88,29 +93,37 @@ impl Campaigns {
             return Ok((before, done.note));
         }
         if !before.runs() {
-            let detail =
-                "Only a published sale that has not ended can be restocked; edit the draft instead.".into();
-            return Err(Refusal::Conflict { code: ProblemCode::WrongState, detail });
+            return Err(not_running());
         }
         let amount = u32::try_from(units.unsigned_abs()).unwrap_or(u32::MAX);
-        let after = if units > 0 {
-            if i64::from(before.stock) + units > i64::from(tidegate_core::limits::MAX_STOCK) {
-                let most = tidegate_core::limits::MAX_STOCK;
-                return Err(Refusal::invalid("units", format!("would take the stock above {most}")));
-            }
-            self.ledger.stock.restock(id, amount, by, self.context.now(), key).await?
+        let (after, changed) = if units > 0 {
+            (self.add_units(id, amount, by, key).await?, units)
         } else {
             // The gate must know every slot the ledger knows before it says which are free.
             self.gate.apply_stock_log(id).await?;
             let withdrawal = self.admission.withdraw(id, amount).await?.ok_or(Rejection::NotReady)?;
-            self.record_withdrawal(id, withdrawal, by, key).await?
+            let changed = -i64::from(withdrawal.units);
+            (self.record_withdrawal(id, withdrawal, by, key).await?, changed)
         };
-        let after = after.ok_or(Rejection::NotFound)?;
-        self.gate.apply_stock_log(id).await?;
         self.directory.running.insert(after.clone());
-        self.admission.publish(News::Campaign(id)).await;
-        let changed = i64::from(after.stock) - i64::from(before.stock);
+        self.gate.stock_changed(id).await;
         Ok((after, changed))
+    }
+
+    async fn add_units(
+        &self,
+        id: CampaignId,
+        units: u32,
+        by: Actor,
+        key: Option<IdempotentRequest>,
+    ) -> Result<Campaign, Refusal> {
+        let restocked = self.ledger.stock.restock(id, units, by, self.context.now(), key).await?;
+        restocked.ok_or(Rejection::NotFound)?.map_err(|refused| match refused {
+            RestockRefused::NotRunning => not_running(),
+            RestockRefused::TooMany => {
+                Refusal::invalid("units", format!("would take the stock above {MAX_STOCK}"))
+            }
+        })
     }
 
     async fn record_withdrawal(
@@ -119,7 +132,7 @@ impl Campaigns {
         withdrawal: Withdrawal,
         by: Actor,
         key: Option<IdempotentRequest>,
-    ) -> Result<Option<Campaign>, Refusal> {
+    ) -> Result<Campaign, Refusal> {
         if withdrawal.units == 0 {
             let detail = "No unit is free, so none can be taken out of sale.".into();
             return Err(Refusal::Conflict { code: ProblemCode::NoFreeUnits, detail });
@@ -138,7 +151,7 @@ impl Campaigns {
                 let detail = "The stock was changed by somebody else meanwhile; look at it again.".into();
                 Err(Refusal::Conflict { code: ProblemCode::StockChanged, detail })
             }
-            recorded => Ok(recorded?),
+            recorded => Ok(recorded?.ok_or(Rejection::NotFound)?),
         }
     }
 

@@ -53,6 +53,11 @@ id! {
     ApiKeyId
 }
 
+impl UserId {
+    /// No buyer: in the stock log, where units return that nobody had.
+    pub const NOBODY: Self = Self(0);
+}
+
 impl ClaimId {
     /// The number of the node that generated the id.
     pub const fn node(self) -> u16 {

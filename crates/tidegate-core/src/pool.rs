@@ -53,6 +53,8 @@ pub enum Followed {
 /// Slots taken out of sale whose withdrawal is not recorded yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Withdrawal {
+    /// Tells the withdrawals of one gate apart.
+    pub number: u64,
     /// The epoch of the withdrawal; a later one does not know it.
     pub epoch: u32,
     pub top: Slot,
@@ -215,7 +217,13 @@ impl Pool {
             self.returned.remove(&slot);
         }
         self.version += 1;
-        Withdrawal { epoch: self.epoch, top: self.top, units: fresh + slots.units(), slots }
+        Withdrawal {
+            number: self.version,
+            epoch: self.epoch,
+            top: self.top,
+            units: fresh + slots.units(),
+            slots,
+        }
     }
 
     /// Reverts a withdrawal that was not recorded.

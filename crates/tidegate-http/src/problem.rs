@@ -101,6 +101,15 @@ impl Problem {
     }
 }
 
+impl Problem {
+    /// For an answer that could not be put together after its change was committed.
+    #[must_use]
+    pub fn after_commit(self) -> Self {
+        let detail = "The change was made, but what it led to cannot be shown now. Look before you repeat the request.";
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, ProblemCode::OutcomeUnknown, detail)
+    }
+}
+
 impl From<Rejection> for Problem {
     fn from(rejection: Rejection) -> Self {
         let status = StatusCode::from_u16(rejection.status()).unwrap_or(StatusCode::CONFLICT);

@@ -39,6 +39,7 @@ pub use self::tables::orders::OrderFilter;
 pub use self::tables::payments::{PaymentRecord, RefundRecord};
 pub use self::tables::places::PlaceRecord;
 pub use self::tables::sessions::Session;
+pub use self::tables::stock::{LedgerUnits, RestockRefused};
 pub use self::tables::webhooks::Webhook;
 
 /// A claim's position in the journal, counted from 1. The ledger commits the last position with its rows.

@@ -151,6 +151,7 @@ fn decide(
     claim: &Arc<Claim>,
 ) -> engine::Result<RecordOutcome> {
     if snapshot.is_recorded(claim) {
+        return_second_grant(snapshot, changes, claim);
         return Ok(RecordOutcome::Duplicate);
     }
     // A claim on a campaign that does not exist can only come from the journal or stream of another ledger.
@@ -207,6 +208,17 @@ fn decide(
             RecordOutcome::Play
         }
     })
+}
+
+/// A claim that the gate has granted twice holds the slots of its first grant. Those of the second go back on sale,
+/// unless a reseed has counted them as free already.
+fn return_second_grant(snapshot: &Snapshot, changes: &mut Changes, claim: &Arc<Claim>) {
+    let Some(campaign_snapshot) = snapshot.campaign_snapshot(claim.campaign) else { return };
+    if claim.epoch < campaign_snapshot.campaign.epoch || !snapshot.is_recorded_otherwise(claim) {
+        return;
+    }
+    let free: Slots = claim.slots.iter().filter(|slot| !snapshot.is_held(claim.campaign, *slot)).collect();
+    changes.second_grant(claim, free);
 }
 
 /// Appends the play to its draw's history; returns its number and the new hash.

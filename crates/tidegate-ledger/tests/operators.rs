@@ -253,14 +253,13 @@ async fn a_ledger_of_the_second_version_is_migrated() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_shared_ledger_of_the_first_version_is_migrated() {
     let server = Postgres::start();
-    let ledger = postgres(&server).await;
-    ledger.close();
-    drop(ledger);
-    let url = server.url("operators");
-    let back = "DROP TABLE operator_session; DROP TABLE operator_account; DROP TABLE api_key;
-                DELETE FROM schema_version WHERE version = 2";
+    let url = server.create("operators");
+    let first_version = concat!(
+        include_str!("../src/schema/postgres/1_sales_and_draws.sql"),
+        "CREATE TABLE schema_version (version BIGINT NOT NULL); INSERT INTO schema_version VALUES (1);"
+    );
     tokio::task::spawn_blocking(move || {
-        postgres::Client::connect(&url, postgres::NoTls).unwrap().batch_execute(back).unwrap();
+        postgres::Client::connect(&url, postgres::NoTls).unwrap().batch_execute(first_version).unwrap();
     })
     .await
     .unwrap();

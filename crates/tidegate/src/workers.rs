@@ -23,6 +23,7 @@ const ADMIT_EVERY: Duration = Duration::from_millis(100);
 const PROBE_EVERY: Duration = Duration::from_secs(1);
 const HOUSEKEEPING_EVERY: Duration = Duration::from_secs(3600);
 const RECONCILE_EVERY: Duration = Duration::from_secs(10);
+const MISSING_UNITS_EVERY: Duration = Duration::from_millis(500);
 const KEEP_NODE_EVERY: Duration = Duration::from_secs(5);
 const LEASE_RETRY: Duration = Duration::from_secs(1);
 const MIN_FOLLOW_PAUSE: Duration = Duration::from_millis(50);
@@ -44,6 +45,7 @@ pub fn start(app: &Arc<App>) {
     repeat_with_lease(app, "deliveries", deliveries);
     repeat_with_lease(app, "housekeeping", housekeeping);
     repeat_with_lease(app, "reconciling", reconcile);
+    repeat_with_lease(app, "missing units", missing_units);
 }
 
 /// Starts the workers of a cluster node: renewing its number, and processing messages from other nodes.
@@ -154,6 +156,12 @@ async fn renew_node_number(app: Arc<App>) -> Result<Duration, LedgerError> {
 async fn reconcile(app: Arc<App>) -> Result<Duration, LedgerError> {
     app.auditing.reconcile().await?;
     Ok(RECONCILE_EVERY)
+}
+
+/// Puts units back on sale that nobody has, while the sale goes on.
+async fn missing_units(app: Arc<App>) -> Result<Duration, LedgerError> {
+    app.auditing.return_missing_units().await?;
+    Ok(MISSING_UNITS_EVERY)
 }
 
 async fn admission(app: Arc<App>) -> Result<Duration, LedgerError> {

@@ -6,6 +6,7 @@
 //! `not_ready` until it is installed again. A script that the server has lost is loaded again, and a repeated call
 //! decides nothing twice.
 
+mod accounting;
 mod batcher;
 mod encoding;
 mod figures;
@@ -17,7 +18,6 @@ mod seed_parts;
 mod shard;
 mod submit;
 mod transfers;
-mod unbatched;
 mod unrecorded;
 
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -28,7 +28,7 @@ use hashbrown::HashMap;
 use redis::{Cmd, FromRedisValue, RedisError, Script};
 use tidegate_core::CampaignId;
 
-use self::batcher::Batcher;
+use self::batcher::{Batcher, MAX_BATCH, caller};
 pub use self::batcher::{DecideError, SubmitOptions};
 pub(crate) use self::batcher::{DecisionObserver, FailedClaim, GrantedClaim, OutcomeReceiver};
 use self::replies::PoolVersion;
@@ -50,8 +50,8 @@ pub struct RedisGate {
     /// Unique among all processes there ever were: the script recognises repeated calls by it.
     node: String,
     script: Arc<Script>,
-    /// Whether queued claims are sent together; see `unbatched`.
-    batches: bool,
+    /// Claims in one call.
+    max_batch: usize,
     /// Read by every claim and rarely changed: a read writes no memory that other cores share.
     pools: ArcSwap<HashMap<CampaignId, Arc<PoolHandle>>>,
     /// Weak, because the observer owns this gate.
@@ -72,7 +72,14 @@ impl RedisGate {
     pub fn new(link: Link, prefix: impl Into<String>, node: impl Into<String>) -> Self {
         let script = Arc::new(Script::new(SCRIPT));
         let (prefix, node) = (prefix.into(), node.into());
-        Self { link, prefix, node, script, batches: true, pools: ArcSwap::default(), observer: None }
+        Self { link, prefix, node, script, max_batch: MAX_BATCH, pools: ArcSwap::default(), observer: None }
+    }
+
+    /// Sends every claim as a call of its own, to measure what batching gains.
+    #[must_use]
+    pub fn without_batches(mut self) -> Self {
+        self.max_batch = 1;
+        self
     }
 
     /// Reports decisions to this observer for as long as it lives.
@@ -133,7 +140,8 @@ impl RedisGate {
             script: self.script.clone(),
             campaign,
             keys: ShardKeys::new(&self.prefix, campaign, shard),
-            node: self.node.clone(),
+            caller: caller(&self.node),
+            max_batch: self.max_batch,
             view,
             observer: self.observer.clone(),
         }

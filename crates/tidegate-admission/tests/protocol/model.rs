@@ -21,6 +21,7 @@ pub(crate) enum Action {
     FailOver { shard: usize },
     RaiseEpoch,
     Install { shard: usize },
+    ArriveLate { at: usize },
 }
 
 impl Model for Protocol {
@@ -38,6 +39,7 @@ impl Model for Protocol {
             seeds: [None, None],
             seen: [[(0, 0); SHARDS]; NODES],
             tries: [0; USERS],
+            calls: vec![],
             left: *self,
             lost: [false; SHARDS],
         };
@@ -70,6 +72,7 @@ impl Model for Protocol {
         }
         actions.extend(state.orders.keys().map(|order| Action::Cancel { order: *order }));
         actions.push(Action::RaiseEpoch);
+        actions.extend((0..state.calls.len()).map(|at| Action::ArriveLate { at }));
     }
 
     fn next_state(&self, before: &State, action: Action) -> Option<State> {
@@ -98,6 +101,7 @@ impl Model for Protocol {
                 state.gate[shard].clone_from(&state.replica[shard]);
             }
             Action::RaiseEpoch => state.raise_epoch()?,
+            Action::ArriveLate { at } => state.arrive_late(at)?,
             Action::Install { shard } => {
                 let mut seed = state.seeds[shard].take()?;
                 // A reseed keeps the stream; the recorder rejects its entries by their epoch.
@@ -134,10 +138,16 @@ impl Model for Protocol {
                         || state.orders.len() == usize::from(tried)
                 },
             ),
-            Property::sometimes("everything can be sold", |_, state: &State| state.held().count_ones() == 2),
-            Property::sometimes("a reseed can end with orders", |world: &Protocol, state: &State| {
-                state.left.reseeds < world.reseeds && state.is_quiet() && !state.orders.is_empty()
+            Property::sometimes("everything can be sold", |world: &Protocol, state: &State| {
+                state.held() == world.slots()
             }),
+            Property::sometimes(
+                "a reseed can end with orders, if there is one",
+                |world: &Protocol, state: &State| {
+                    let has_reseeded = world.reseeds == 0 || state.left.reseeds < world.reseeds;
+                    has_reseeded && state.is_quiet() && !state.orders.is_empty()
+                },
+            ),
         ]
     }
 }

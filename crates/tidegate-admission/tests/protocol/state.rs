@@ -5,22 +5,36 @@ use std::collections::BTreeMap;
 pub(crate) const SHARDS: usize = 2;
 pub(crate) const USERS: usize = 2;
 pub(crate) const NODES: usize = 2;
-/// Maximum number of units per user.
-pub(crate) const LIMIT: u8 = 1;
 /// Maximum number of claims per user.
 pub(crate) const TRIES: [u8; USERS] = [2, 1];
-/// The slots that a seed assigns to each shard.
-pub(crate) const OWNED: [&[u8]; SHARDS] = [&[0], &[1]];
 
 pub(crate) type Slot = u8;
 /// The user, and the number of the user's claim.
 pub(crate) type Order = (u8, u8);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Fate {
-    Active(Slot),
+pub(crate) enum Outcome {
+    Active,
     Returned,
     Rejected,
+}
+
+/// A recorded claim.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Fate {
+    pub(crate) outcome: Outcome,
+    /// The slot of its grant, and of a second grant.
+    pub(crate) slots: [Option<Slot>; 2],
+}
+
+impl Fate {
+    fn new(outcome: Outcome, slot: Slot) -> Self {
+        Self { outcome, slots: [Some(slot), None] }
+    }
+
+    fn held(self) -> Option<Slot> {
+        self.slots[0].filter(|_| self.outcome == Outcome::Active)
+    }
 }
 
 /// A claim in the stream.
@@ -29,6 +43,17 @@ pub(crate) struct Entry {
     pub(crate) order: Order,
     pub(crate) slot: Slot,
     pub(crate) epoch: u8,
+}
+
+/// A call of the script with one claim, as a node sends it to its user's shard.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Call {
+    pub(crate) node: usize,
+    /// The node numbers its calls to a shard upwards.
+    pub(crate) number: u8,
+    pub(crate) order: Order,
+    /// The epoch and version that the node had seen.
+    pub(crate) seen: (u8, u8),
 }
 
 /// One shard of the gate with its stream: the data of a server or of its replica.
@@ -45,6 +70,8 @@ pub(crate) struct Shard {
     pub(crate) leaving: Option<(u8, Slot)>,
     /// The id of the last transfer that arrived.
     pub(crate) arrived: u8,
+    /// The number of each node's last call.
+    pub(crate) last_call: [Option<u8>; NODES],
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -63,6 +90,8 @@ pub(crate) struct State {
     // The nodes.
     pub(crate) seen: [[(u8, u8); SHARDS]; NODES],
     pub(crate) tries: [u8; USERS],
+    /// Calls that were answered and can arrive once more.
+    pub(crate) calls: Vec<Call>,
     // Remaining bounds.
     pub(crate) left: Protocol,
     /// The shard failed over to an old copy and was not reseeded since.
@@ -88,19 +117,55 @@ pub(crate) struct Protocol {
     pub(crate) reseeds: u8,
     pub(crate) transfers: u8,
     pub(crate) cancels: u8,
+    /// Calls that arrive once more, at any later time.
+    pub(crate) late_calls: u8,
+    /// The rules against late calls; the model checks that it finds what goes wrong without them.
+    pub(crate) late_rules: LateRules,
+    /// A small pool has one slot per shard and a limit of one, a large one an additional slot and a limit of two.
+    pub(crate) is_large: bool,
+}
+
+/// What prevents that a claim is granted twice, and what undoes it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct LateRules {
+    /// The script refuses a call below the last number, or of another epoch.
+    pub(crate) refuse: bool,
+    /// The recorder returns the slots of a second grant.
+    pub(crate) undo: bool,
+}
+
+impl LateRules {
+    pub(crate) const ALL: Self = Self { refuse: true, undo: true };
+}
+
+impl Protocol {
+    /// The slots that a seed assigns to a shard.
+    pub(crate) fn owned(&self, shard: usize) -> &'static [Slot] {
+        match (shard, self.is_large) {
+            (0, true) => &[0, 2],
+            (0, false) => &[0],
+            _ => &[1],
+        }
+    }
+
+    /// Maximum number of units per user.
+    pub(crate) fn limit(&self) -> u8 {
+        if self.is_large { 2 } else { 1 }
+    }
+
+    pub(crate) fn slots(&self) -> u8 {
+        (0..SHARDS).flat_map(|shard| self.owned(shard)).fold(0, |slots, slot| slots | bit(*slot))
+    }
 }
 
 impl State {
     pub(crate) fn held(&self) -> u8 {
-        self.orders.values().fold(0, |held, fate| match fate {
-            Fate::Active(slot) => held | bit(*slot),
-            _ => held,
-        })
+        self.orders.values().filter_map(|fate| fate.held()).fold(0, |held, slot| held | bit(slot))
     }
 
     /// The shard as a reseed rebuilds it from the ledger: free slots, units per user, end of the log.
     pub(crate) fn seed(&self, shard: usize) -> Shard {
-        let owned = OWNED[shard].iter().fold(0, |owned, slot| owned | bit(*slot));
+        let owned = self.left.owned(shard).iter().fold(0, |owned, slot| owned | bit(*slot));
         let mut units = [0; USERS];
         for user in (0..USERS).filter(|user| user % SHARDS == shard) {
             units[user] = self.units[user];
@@ -114,51 +179,92 @@ impl State {
             stream: vec![],
             leaving: None,
             arrived: 0,
+            last_call: [None; NODES],
         }
     }
 
     /// Records one stream entry, in one transaction.
     pub(crate) fn record(&mut self, entry: Entry) {
-        if self.orders.contains_key(&entry.order) {
-            return;
-        }
-        let user = usize::from(entry.order.0);
-        if entry.epoch < self.epoch {
-            // The reseed has already counted its slot as free.
-            self.orders.insert(entry.order, Fate::Rejected);
-            return;
-        }
+        let (user, shard) = (usize::from(entry.order.0), shard_of(entry.order.0));
         let taken = self.held() & bit(entry.slot) != 0;
-        if taken || self.units[user] >= LIMIT {
-            self.orders.insert(entry.order, Fate::Rejected);
-            if !taken {
-                self.log[shard_of(entry.order.0)].push((entry.order.0, entry.slot));
+        if let Some(fate) = self.orders.get_mut(&entry.order) {
+            let is_second = !fate.slots.contains(&Some(entry.slot));
+            if is_second && self.left.late_rules.undo && entry.epoch == self.epoch {
+                fate.slots[1] = Some(entry.slot);
+                if !taken {
+                    self.log[shard].push((entry.order.0, entry.slot));
+                }
             }
             return;
         }
-        self.units[user] += 1;
-        self.orders.insert(entry.order, Fate::Active(entry.slot));
+        let reject = |state: &mut Self| {
+            state.orders.insert(entry.order, Fate::new(Outcome::Rejected, entry.slot));
+        };
+        if entry.epoch < self.epoch {
+            // The reseed has already counted its slot as free.
+            reject(self);
+        } else if taken || self.units[user] >= self.left.limit() {
+            reject(self);
+            if !taken {
+                self.log[shard].push((entry.order.0, entry.slot));
+            }
+        } else {
+            self.units[user] += 1;
+            self.orders.insert(entry.order, Fate::new(Outcome::Active, entry.slot));
+        }
+    }
+
+    /// Sends a call with a new claim; it arrives at once.
+    pub(crate) fn claim(&mut self, node: usize, user: usize) -> Option<()> {
+        if self.tries[user] >= TRIES[user] {
+            return None;
+        }
+        let at = user % SHARDS;
+        let order = (u8::try_from(user).ok()?, self.tries[user]);
+        let number = self.tries.iter().sum();
+        let call = Call { node, number, order, seen: self.seen[node][at] };
+        // A node that has not seen the epoch is told, and calls again.
+        let epoch = self.gate[at].as_ref()?.epoch;
+        let call = if call.seen.0 < epoch { Call { seen: (epoch, 0), ..call } } else { call };
+        self.decide(call)?;
+        self.tries[user] += 1;
+        if self.left.late_calls > 0 {
+            self.calls.push(call);
+        }
+        let shard = self.gate[at].as_ref()?;
+        self.seen[node][at] = (shard.epoch, shard.version);
+        Some(())
+    }
+
+    /// A call arrives once more: its sender has its answer, and hears nothing of this.
+    pub(crate) fn arrive_late(&mut self, at: usize) -> Option<()> {
+        self.left.late_calls = self.left.late_calls.checked_sub(1)?;
+        let call = self.calls.remove(at);
+        self.decide(call)
     }
 
     /// Decides one claim and appends it to the stream, in one step.
-    pub(crate) fn claim(&mut self, node: usize, user: usize) -> Option<()> {
-        let at = user % SHARDS;
-        let shard = self.gate[at].as_mut()?;
-        // A shard that is older than this node has seen grants nothing.
-        if (shard.epoch, shard.version) < self.seen[node][at] || self.tries[user] >= TRIES[user] {
+    fn decide(&mut self, call: Call) -> Option<()> {
+        let (limit, rules) = (self.left.limit(), self.left.late_rules);
+        let user = usize::from(call.order.0);
+        let shard = self.gate[user % SHARDS].as_mut()?;
+        let last = shard.last_call[call.node];
+        // A shard that is older than this node has seen grants nothing; a repeated call gets its first answer.
+        if (shard.epoch, shard.version) < call.seen || last == Some(call.number) {
             return None;
         }
-        if shard.units[user] >= LIMIT || shard.free == 0 {
+        if rules.refuse && (last > Some(call.number) || shard.epoch != call.seen.0) {
+            return None;
+        }
+        if shard.units[user] >= limit || shard.free == 0 {
             return None;
         }
         let slot = u8::try_from(shard.free.trailing_zeros()).ok()?;
-        let order = (u8::try_from(user).ok()?, self.tries[user]);
         shard.free &= !bit(slot);
         shard.units[user] += 1;
         shard.version += 1;
-        shard.stream.push(Entry { order, slot, epoch: shard.epoch });
-        self.tries[user] += 1;
-        self.seen[node][at] = (shard.epoch, shard.version);
+        shard.last_call[call.node] = Some(call.number);
+        shard.stream.push(Entry { order: call.order, slot, epoch: shard.epoch });
         Some(())
     }
 
@@ -173,9 +279,9 @@ impl State {
     /// Returns a unit and appends it to the stock log, in one transaction.
     pub(crate) fn cancel(&mut self, order: Order) -> Option<()> {
         let fate = self.orders.get_mut(&order)?;
-        let Fate::Active(slot) = *fate else { return None };
+        let slot = fate.held()?;
         self.left.cancels = self.left.cancels.checked_sub(1)?;
-        *fate = Fate::Returned;
+        fate.outcome = Outcome::Returned;
         self.units[usize::from(order.0)] -= 1;
         self.log[shard_of(order.0)].push((order.0, slot));
         Some(())
@@ -254,18 +360,18 @@ impl State {
 
     /// A slot has at most one active order, and no user exceeds the limit.
     pub(crate) fn is_sound(&self) -> bool {
-        let active = || self.orders.iter().filter(|(_, fate)| matches!(fate, Fate::Active(_)));
+        let active = || self.orders.iter().filter(|(_, fate)| fate.held().is_some());
         let one_each = active().count() == self.held().count_ones() as usize;
         one_each
             && self.units.iter().zip(0_u8..).all(|(units, user)| {
-                *units <= LIMIT && active().filter(|((of, _), _)| *of == user).count() == usize::from(*units)
+                *units <= self.left.limit()
+                    && active().filter(|((of, _), _)| *of == user).count() == usize::from(*units)
             })
     }
 
     /// Every slot is held or free.
     pub(crate) fn is_whole(&self) -> bool {
-        let all = OWNED.concat().iter().fold(0, |all, slot| all | bit(*slot));
-        self.gate.iter().flatten().fold(self.held(), |found, shard| found | shard.free) == all
+        self.gate.iter().flatten().fold(self.held(), |found, shard| found | shard.free) == self.left.slots()
     }
 
     /// No slot is both held and free, or free in two shards.

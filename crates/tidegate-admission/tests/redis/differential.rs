@@ -10,7 +10,7 @@ use tidegate_admission::cluster::redis_link::Link;
 use tidegate_admission::embedded::gate::MemoryGate;
 use tidegate_admission::gate::Gate;
 use tidegate_core::draw::{Grant, PrizeKind, Strategy as Dealing};
-use tidegate_core::pool::GateState;
+use tidegate_core::pool::{GateState, Withdrawal};
 use tidegate_core::{
     Claim, ClaimRequest, Draw, Moment, PassRules, Prize, PrizeSeed, Seed, Shown, StockChange, StockEntry,
     Wanted,
@@ -104,10 +104,11 @@ impl Both {
             }
             Step::Withdraw { units, fails } => {
                 let taken = self.script.withdraw(CAMPAIGN, units).await.unwrap().unwrap();
-                assert_eq!(Some(&taken), self.core.withdraw(CAMPAIGN, units).await.unwrap().as_ref());
+                let by_core = self.core.withdraw(CAMPAIGN, units).await.unwrap().unwrap();
+                assert_eq!(Withdrawal { number: by_core.number, ..taken.clone() }, by_core);
                 if fails {
-                    self.script.put_back(CAMPAIGN, taken.clone()).await.unwrap();
-                    self.core.put_back(CAMPAIGN, taken).await.unwrap();
+                    self.script.put_back(CAMPAIGN, taken).await.unwrap();
+                    self.core.put_back(CAMPAIGN, by_core).await.unwrap();
                 } else {
                     self.follow(StockChange::Withdraw { top: taken.top, slots: taken.slots }).await;
                 }

@@ -6,6 +6,7 @@ mod batches;
 mod buyers;
 mod differential;
 mod gate;
+mod late;
 mod nodes;
 mod shards;
 mod stream;

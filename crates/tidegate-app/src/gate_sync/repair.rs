@@ -18,15 +18,17 @@ use crate::node::millis;
 
 /// Lease on rebuilding a gate, renewed while the rebuild runs; once it ends, another node may try.
 const RESEED_LEASE: Duration = Duration::from_secs(20);
-/// How long recorders still run for a campaign after it has closed.
-const RECORD_AFTER_CLOSE: Duration = Duration::from_secs(3600);
+/// Recorders run for a campaign at least this long after it has closed, and until its streams are empty.
+const RECORD_AFTER_CLOSE: Duration = Duration::from_secs(60);
+/// Closed campaigns whose streams are read at the same time.
+const MAX_UNDRAINED: u32 = 100;
 /// A node may set a gate state and die before the change is recorded. After this time the ledger's state is restored.
 const RESTORE_STATE_AFTER: Duration = Duration::from_secs(10);
 
 /// What a node needs to rebuild gates.
 #[derive(Debug)]
 pub(crate) struct Repair {
-    cluster: Cluster,
+    pub(super) cluster: Cluster,
     /// This node's name, as holder of leases.
     node: String,
     /// Serialise `keep_recorders` and `repair_pool` within this process; leases exclude the other nodes.
@@ -34,12 +36,21 @@ pub(crate) struct Repair {
     repairing: tokio::sync::Mutex<()>,
     /// When a campaign's gate state was first seen to differ from the ledger's.
     wrong_state_since: Mutex<HashMap<CampaignId, Instant>>,
+    /// Units that the last round could not account for, by campaign.
+    pub(super) missing: Mutex<HashMap<CampaignId, u64>>,
 }
 
 impl Repair {
     pub(crate) fn new(cluster: Cluster, node: String) -> Self {
         let (keeping, repairing) = (tokio::sync::Mutex::default(), tokio::sync::Mutex::default());
-        Self { cluster, node, keeping, repairing, wrong_state_since: Mutex::default() }
+        Self {
+            cluster,
+            node,
+            keeping,
+            repairing,
+            wrong_state_since: Mutex::default(),
+            missing: Mutex::default(),
+        }
     }
 
     pub(crate) fn mark_suspect(&self, campaign: &Campaign) {
@@ -56,14 +67,9 @@ impl GateSync {
         let running = self.ledger.campaigns.running().await?;
         let problem = repair.cluster.ping().await.err().map(|error| error.to_string());
         self.context.health.set(Part::Gate, problem.as_deref());
-        let mut kept = self.ledger.campaigns.closed_since(self.context.now() - RECORD_AFTER_CLOSE).await?;
-        for closed in kept.iter().filter(|closed| repair.cluster.has_overdue_claims(closed.id)) {
-            // Claims that the gate has lost will never be recorded.
-            if matches!(self.admission.state(closed.id).await, Ok(AdmissionState { queued: 0, .. }))
-                && let Some(seed) = self.ledger.stock.reseed(closed.id, self.context.now()).await?
-            {
-                repair.cluster.reject_claims_before(closed.id, seed.epoch).await?;
-            }
+        let mut kept = self.ledger.campaigns.undrained(MAX_UNDRAINED).await?;
+        for closed in &kept {
+            self.finish_closed(repair, closed).await?;
         }
         kept.extend_from_slice(&running);
         repair.cluster.set_campaigns(&kept).await?;
@@ -73,6 +79,24 @@ impl GateSync {
             }
         }
         Ok(running)
+    }
+
+    /// Ends the recording of a closed campaign once its streams are empty, and rejects claims that the gate has lost:
+    /// they will never be recorded.
+    async fn finish_closed(&self, repair: &Repair, closed: &Campaign) -> Result<(), LedgerError> {
+        if repair.cluster.has_overdue_claims(closed.id) {
+            if matches!(self.admission.state(closed.id).await, Ok(AdmissionState { queued: 0, .. }))
+                && let Some(seed) = self.ledger.stock.reseed(closed.id, self.context.now()).await?
+            {
+                repair.cluster.reject_claims_before(closed.id, seed.epoch).await?;
+            }
+            return Ok(());
+        }
+        let is_over = closed.updated_at + RECORD_AFTER_CLOSE <= self.context.now();
+        if is_over && repair.cluster.has_empty_streams(closed).await.unwrap_or(false) {
+            self.ledger.campaigns.set_drained(closed).await?;
+        }
+        Ok(())
     }
 
     /// Rebuilds the campaign's pool if it does not match the ledger. Returns whether the pool is sound now.

@@ -24,6 +24,7 @@ use crate::{Observer, recording};
 const MIGRATIONS: &[&str] = &[
     include_str!("../schema/postgres/1_sales_and_draws.sql"),
     include_str!("../schema/postgres/2_operators.sql"),
+    include_str!("../schema/postgres/3_late_claims.sql"),
 ];
 /// Advisory lock that serializes migrations.
 const MIGRATION_LOCK: i64 = 0x7469_6465_6d69_6772;

@@ -12,6 +12,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("../schema/sqlite/1_sales.sql"),
     include_str!("../schema/sqlite/2_draws.sql"),
     include_str!("../schema/sqlite/3_operators.sql"),
+    include_str!("../schema/sqlite/4_late_claims.sql"),
 ];
 
 /// Small: readers follow indexes, and pages they read often are in the page cache of the system.

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use hashbrown::HashMap;
 use tidegate_core::dealer::Hash;
 use tidegate_core::{
-    CampaignId, Claim, EventKind, Granted, Moment, OrderState, PlayState, Rejection, StockChange, UserId,
+    CampaignId, Claim, EventKind, Granted, Moment, OrderState, PlayState, Rejection, Slots, StockChange,
+    UserId,
 };
 
 use super::snapshot::{CampaignSnapshot, Snapshot};
@@ -22,6 +23,8 @@ pub(crate) struct Changes {
     outcomes: Vec<Outcome>,
     held: Vec<Arc<Claim>>,
     log: Vec<Entry>,
+    /// Claims that were granted twice, with the slots of the second grant that nobody holds.
+    second_grants: Vec<(Arc<Claim>, Slots)>,
 }
 
 /// Units that go back on sale.
@@ -80,6 +83,10 @@ impl Changes {
         self.log.push(entry);
     }
 
+    pub(crate) fn second_grant(&mut self, claim: &Arc<Claim>, free: Slots) {
+        self.second_grants.push((claim.clone(), free));
+    }
+
     pub(crate) fn write(&self, tx: &Connection, snapshot: &Snapshot, now: Moment) -> engine::Result<()> {
         self.write_held(tx, snapshot)?;
         self.write_orders(tx, now)?;
@@ -87,9 +94,27 @@ impl Changes {
         for Entry { campaign, change } in &self.log {
             stock::log(tx, *campaign, change, now)?;
         }
+        self.return_second_grants(tx, now)?;
         self.write_events(tx, now)?;
         for campaign_snapshot in snapshot.campaigns() {
             self.write_tally(tx, campaign_snapshot)?;
+        }
+        Ok(())
+    }
+
+    /// Puts the slots of second grants back on sale, once: the same entry of a stream can be recorded again.
+    fn return_second_grants(&self, tx: &Connection, now: Moment) -> engine::Result<()> {
+        for (claim, free) in &self.second_grants {
+            let grant = params![sql(claim.id.raw()), claim.epoch, sql(claim.version)];
+            let is_new = tx.execute(
+                "INSERT INTO second_grant (claim, epoch, version) VALUES (?, ?, ?) ON CONFLICT DO NOTHING",
+                grant,
+            )? == 1;
+            if is_new && free.units() > 0 {
+                let (user, slots, prize) = (claim.user, free.clone(), claim.prize());
+                let change = StockChange::Return { user, slots, prize };
+                stock::log(tx, claim.campaign, &change, now)?;
+            }
         }
         Ok(())
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use hashbrown::{HashMap, HashSet};
 use tidegate_core::dealer::Dealer;
 use tidegate_core::draw::Strategy;
-use tidegate_core::{Campaign, CampaignId, Claim, Granted, IdempotencyKey, PrizeNumber, Slot, UserId};
+use tidegate_core::{Campaign, CampaignId, Claim, Granted, IdempotencyKey, PrizeNumber, Slot, Slots, UserId};
 
 use crate::History;
 use crate::engine;
@@ -13,13 +13,13 @@ use crate::engine::dialect::Column;
 use crate::engine::{Connection, Row, Values, row};
 use crate::tables::campaigns::{by_id, lock};
 use crate::tables::draws;
-use crate::tables::rows::{id, sql};
+use crate::tables::rows::{id, sql, word};
 
 #[derive(Default)]
 pub(crate) struct Snapshot {
     campaigns: HashMap<CampaignId, CampaignSnapshot>,
-    /// Ids of recorded claims.
-    claims: HashSet<u64>,
+    /// The slots of recorded claims, by their ids.
+    claims: HashMap<u64, Slots>,
     /// Idempotency keys in use; `true` for a play's key.
     keys: HashSet<(bool, UserId, IdempotencyKey)>,
     held: HashSet<(CampaignId, Slot)>,
@@ -85,7 +85,8 @@ impl Snapshot {
         plays: bool,
     ) -> engine::Result<()> {
         let rows: Vec<Values<'_>> = claims.iter().map(|claim| row![sql(claim.id.raw())]).collect();
-        self.claims.extend(tx.query_many(&[Column::int("id")], &rows, recorded, |row| id(row, "id"))?);
+        let claim = |row: &Row<'_>| Ok((id(row, "id")?, word(row, "slots", Slots::parse)?));
+        self.claims.extend(tx.query_many(&[Column::int("id")], &rows, recorded, claim)?);
         let keyed = claims.iter().filter_map(|claim| Some((claim.user, claim.key.as_ref()?)));
         let rows: Vec<Values<'_>> = keyed.map(|(user, key)| row![sql(user.raw()), &key.0]).collect();
         let taken =
@@ -126,12 +127,17 @@ impl Snapshot {
     }
 
     pub(crate) fn is_recorded(&self, claim: &Claim) -> bool {
-        self.claims.contains(&claim.id.raw())
+        self.claims.contains_key(&claim.id.raw())
+    }
+
+    /// Whether the claim is recorded with other slots than these: the gate has granted it twice.
+    pub(crate) fn is_recorded_otherwise(&self, claim: &Claim) -> bool {
+        self.claims.get(&claim.id.raw()).is_some_and(|slots| *slots != claim.slots)
     }
 
     /// A later claim of the same id is a duplicate, whatever the outcome of this one.
     pub(crate) fn mark_recorded(&mut self, claim: &Claim) {
-        self.claims.insert(claim.id.raw());
+        self.claims.insert(claim.id.raw(), claim.slots.clone());
     }
 
     pub(crate) fn campaign_snapshot(&self, campaign: CampaignId) -> Option<&CampaignSnapshot> {
@@ -228,8 +234,9 @@ impl CampaignSnapshot {
     }
 }
 
-const RECORDED_ORDERS: &str = "SELECT orders.id AS id FROM given JOIN orders ON orders.id = given.id";
-const RECORDED_PLAYS: &str = "SELECT play.id AS id FROM given JOIN play ON play.id = given.id";
+const RECORDED_ORDERS: &str = "SELECT orders.id AS id, slots FROM given JOIN orders ON orders.id = given.id";
+const RECORDED_PLAYS: &str =
+    "SELECT play.id AS id, CAST(seat AS TEXT) AS slots FROM given JOIN play ON play.id = given.id";
 const ORDER_KEYS: &str = "SELECT orders.user AS user, orders.key AS key FROM given
      JOIN orders ON orders.user = given.user AND orders.key = given.key";
 const PLAY_KEYS: &str = "SELECT play.user AS user, play.key AS key FROM given

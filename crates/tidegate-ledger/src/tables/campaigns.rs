@@ -36,7 +36,7 @@ fn write(tx: &Connection, campaign: &Campaign) -> engine::Result<()> {
          VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18)
          ON CONFLICT (id) DO UPDATE SET item = ?2, price = ?3, currency = ?4, stock = ?5, top = ?6, starts_at = ?7,
              ends_at = ?8, per_user_limit = ?9, pay_within_s = ?10, shards = ?11, protect = ?12, state = ?13,
-             epoch = ?14, opened = ?15, updated_at = ?17",
+             epoch = ?14, opened = ?15, updated_at = ?17, drained = 0",
         params![
             sql(campaign.id.raw()),
             sale.map(|sale| sql(sale.item.raw())),
@@ -202,14 +202,30 @@ impl Campaigns {
             .await
     }
 
-    /// Campaigns closed after this time: some of their claims may not be recorded yet.
-    pub async fn closed_since(&self, moment: Moment) -> Result<Vec<Campaign>, LedgerError> {
+    /// Closed campaigns, newest first, some of whose claims may not be recorded yet.
+    pub async fn undrained(&self, most: u32) -> Result<Vec<Campaign>, LedgerError> {
+        let sql_text =
+            "SELECT * FROM campaign WHERE state = 'closed' AND drained = 0 ORDER BY id DESC LIMIT ?";
         self.0
             .read(move |connection| {
                 connection
-                    .prepare_cached("SELECT * FROM campaign WHERE state = 'closed' AND updated_at > ?")?
-                    .query_map([moment.millis()], |row| campaign(connection, row))?
+                    .prepare_cached(sql_text)?
+                    .query_map([most], |row| campaign(connection, row))?
                     .collect()
+            })
+            .await
+    }
+
+    /// Every claim on this campaign is recorded. Has no effect if it was changed since it was read.
+    pub async fn set_drained(&self, read: &Campaign) -> Result<(), LedgerError> {
+        let (id, as_of) = (read.id, read.updated_at);
+        self.0
+            .write(move |tx| {
+                tx.execute(
+                    "UPDATE campaign SET drained = 1 WHERE id = ? AND state = 'closed' AND updated_at = ?",
+                    params![sql(id.raw()), as_of.millis()],
+                )?;
+                Ok(())
             })
             .await
     }

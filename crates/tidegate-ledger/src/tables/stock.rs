@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use tidegate_core::limits::MAX_STOCK;
 use tidegate_core::pool::Withdrawal;
 use tidegate_core::{
     Campaign, CampaignId, EventVerb, Moment, Order, Seed, Slot, Slots, StockChange, StockEntry, UserId,
@@ -124,15 +125,20 @@ pub(crate) fn restock(
     by: &Actor,
     now: Moment,
     request: Option<IdempotentRequest>,
-) -> engine::Result<Option<Campaign>> {
+) -> engine::Result<Option<Result<Campaign, RestockRefused>>> {
     lock(tx, &[id])?;
     let Some(campaign) = by_id(tx, id)? else { return Ok(None) };
+    if !campaign.runs() {
+        return Ok(Some(Err(RestockRefused::NotRunning)));
+    } else if campaign.stock > MAX_STOCK.saturating_sub(units) {
+        return Ok(Some(Err(RestockRefused::TooMany)));
+    }
     let top = campaign.top + units;
     resize(tx, id, campaign.stock + units, top, now)?;
     log(tx, id, &StockChange::Restock { top }, now)?;
     insert_key(tx, request, id.raw(), units.into(), now)?;
     announce(tx, &campaign, EventVerb::Restocked, by, now, Some(&format!("+{units}")))?;
-    by_id(tx, id)
+    Ok(by_id(tx, id)?.map(Ok))
 }
 
 pub(crate) fn withdraw(
@@ -190,6 +196,92 @@ pub(crate) fn give_back(tx: &Connection, order: &Order, now: Moment) -> engine::
     log(tx, order.campaign, &change, now)
 }
 
+/// Why units were not added.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RestockRefused {
+    /// The sale is not published, or has ended.
+    NotRunning,
+    /// The stock would exceed `limits::MAX_STOCK`.
+    TooMany,
+}
+
+/// The units of a campaign that the ledger accounts for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LedgerUnits {
+    pub epoch: u32,
+    pub stock: u32,
+    /// Held by active orders, or returned by log entries that the gate has not applied.
+    pub accounted: u64,
+}
+
+/// Log entries that a gate may be behind when its units are counted.
+const MAX_BEHIND: u32 = 1000;
+
+/// The slots that log entries after `applied` return; `None` if one of them changes the stock, or there are too many.
+fn returned_after(
+    connection: &Connection,
+    campaign: CampaignId,
+    applied: u64,
+) -> engine::Result<Option<Vec<Slot>>> {
+    let entries = log_after(connection, campaign, applied, MAX_BEHIND)?;
+    let mut returned = Vec::new();
+    for entry in &entries {
+        let StockChange::Return { slots, .. } = &entry.change else { return Ok(None) };
+        returned.extend(slots.iter());
+    }
+    Ok((entries.len() < MAX_BEHIND as usize).then_some(returned))
+}
+
+fn units(connection: &Connection, campaign: CampaignId, applied: u64) -> engine::Result<Option<LedgerUnits>> {
+    let snapshot = connection.read_transaction()?;
+    let sql_text = "SELECT epoch, stock, awaiting + paid AS active FROM campaign WHERE id = ?";
+    let found = snapshot
+        .prepare_cached(sql_text)?
+        .query_row([sql(campaign.raw())], |row| {
+            Ok((row.get::<_, u32>("epoch")?, row.get::<_, u32>("stock")?, row.get::<_, u32>("active")?))
+        })
+        .optional()?;
+    let Some((epoch, stock, active)) = found else { return Ok(None) };
+    let returned = returned_after(&snapshot, campaign, applied)?;
+    Ok(returned.map(|returned| LedgerUnits {
+        epoch,
+        stock,
+        accounted: u64::from(active) + returned.len() as u64,
+    }))
+}
+
+/// Returns the slots that are neither held, nor in `unsold`, nor returned by a log entry that the gate has not applied.
+fn return_missing(
+    tx: &Connection,
+    id: CampaignId,
+    epoch: u32,
+    applied: u64,
+    unsold: &[Slot],
+    now: Moment,
+) -> engine::Result<Vec<Slot>> {
+    lock(tx, &[id])?;
+    let Some(campaign) = by_id(tx, id)?.filter(|campaign| campaign.epoch == epoch) else {
+        return Ok(Vec::new());
+    };
+    let Some(returned) = returned_after(tx, id, applied)? else { return Ok(Vec::new()) };
+    let held = tx
+        .prepare_cached("SELECT slot FROM held WHERE campaign = ?")?
+        .query_map([sql(id.raw())], |row| row.get(0))?
+        .collect::<engine::Result<Vec<Slot>>>()?;
+    let mut is_missing = vec![true; campaign.top as usize + 1];
+    for slot in held.iter().chain(&returned).chain(unsold) {
+        if let Some(missing) = is_missing.get_mut(*slot as usize) {
+            *missing = false;
+        }
+    }
+    let missing: Vec<Slot> = (1..=campaign.top).filter(|slot| is_missing[*slot as usize]).collect();
+    if !missing.is_empty() {
+        let slots = missing.iter().copied().collect();
+        log(tx, id, &StockChange::Return { user: UserId::NOBODY, slots, prize: None }, now)?;
+    }
+    Ok(missing)
+}
+
 #[derive(Clone, Debug)]
 pub struct Stock(pub(crate) Arc<Database>);
 
@@ -204,6 +296,29 @@ impl Stock {
         self.0.write_long(move |tx| reseed(tx, campaign, now)).await
     }
 
+    /// The units that the ledger accounts for, if the gate has applied its log up to `applied`; `None` if the campaign
+    /// does not exist, or its stock was changed since.
+    pub async fn units(
+        &self,
+        campaign: CampaignId,
+        applied: u64,
+    ) -> Result<Option<LedgerUnits>, LedgerError> {
+        self.0.read(move |connection| units(connection, campaign, applied)).await
+    }
+
+    /// Puts slots back on sale that neither the ledger nor the gate has: `unsold` is what the gate had in this epoch
+    /// when it had applied the log up to `applied`. Returns them.
+    pub async fn return_missing(
+        &self,
+        campaign: CampaignId,
+        epoch: u32,
+        applied: u64,
+        unsold: Vec<Slot>,
+        now: Moment,
+    ) -> Result<Vec<Slot>, LedgerError> {
+        self.0.write_long(move |tx| return_missing(tx, campaign, epoch, applied, &unsold, now)).await
+    }
+
     /// Entries of the stock log after `after`, oldest first.
     pub async fn log(
         &self,
@@ -214,7 +329,7 @@ impl Stock {
         self.0.read(move |connection| log_after(connection, campaign, after, most)).await
     }
 
-    /// Adds units; returns the campaign as it is then.
+    /// Adds units to a running sale; returns the campaign as it is then.
     pub async fn restock(
         &self,
         campaign: CampaignId,
@@ -222,7 +337,7 @@ impl Stock {
         by: Actor,
         now: Moment,
         request: Option<IdempotentRequest>,
-    ) -> Result<Option<Campaign>, LedgerError> {
+    ) -> Result<Option<Result<Campaign, RestockRefused>>, LedgerError> {
         self.0.write(move |tx| restock(tx, campaign, units, &by, now, request)).await
     }
 

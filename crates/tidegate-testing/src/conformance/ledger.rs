@@ -21,6 +21,7 @@ pub async fn all<F: Future<Output = SqlLedger>>(make: impl Fn() -> F) {
     limits_hold_even_if_the_gate_grants_more(with_sale(&make, 3, 2).await).await;
     an_older_epoch_is_fenced_off(with_sale(&make, 3, 2).await).await;
     a_claim_is_recorded_once(with_sale(&make, 3, 2).await).await;
+    the_slots_of_a_second_grant_go_back_once(with_sale(&make, 4, 2).await).await;
     a_claim_that_cannot_be_recorded_is_set_aside(with_sale(&make, 3, 2).await).await;
     a_key_finds_its_order(with_sale(&make, 3, 2).await).await;
     cancelling_returns_units_once(with_sale(&make, 3, 2).await).await;
@@ -151,6 +152,27 @@ async fn a_claim_is_recorded_once(ledger: SqlLedger) {
     sound(&ledger, &[2, 3]).await;
 }
 
+/// A gate that decides a claim twice: the second grant may be recorded again, before and after its slots are sold.
+async fn the_slots_of_a_second_grant_go_back_once(ledger: SqlLedger) {
+    let record = async |claims: Vec<Claim>| {
+        ok(ledger.claims.record_from_stream(claims.into_iter().map(Arc::new).collect(), NOW).await)
+    };
+    let second = Claim { version: 2, ..claim(1, 1, &[2, 3]) };
+    let stale = Claim { epoch: 0, version: 9, ..claim(1, 1, &[4]) };
+    assert_eq!(record(vec![claim(1, 1, &[1])]).await, [RecordOutcome::Order]);
+    assert_eq!(record(vec![claim(1, 1, &[1])]).await, [RecordOutcome::Duplicate], "the same grant");
+    assert_eq!(log(&ledger).await, []);
+    for _ in 0..2 {
+        let outcomes = record(vec![second.clone(), stale.clone()]).await;
+        assert_eq!(outcomes, [RecordOutcome::Duplicate; 2]);
+        assert_eq!(log(&ledger).await, [returned(1, 1, &[2, 3])]);
+    }
+    assert_eq!(record(vec![claim(2, 2, &[2])]).await, [RecordOutcome::Order]);
+    assert_eq!(record(vec![second]).await, [RecordOutcome::Duplicate]);
+    assert_eq!(log(&ledger).await.len(), 1, "slot 2 has another holder");
+    sound(&ledger, &[3, 4]).await;
+}
+
 async fn a_claim_that_cannot_be_recorded_is_set_aside(ledger: SqlLedger) {
     record(&ledger, vec![claim(1, 1, &[1])]).await;
     let poison = Arc::new(claim(2, 2, &[1, 2]));
@@ -260,9 +282,9 @@ async fn a_refund_gives_money_and_units_back(ledger: SqlLedger) {
 async fn stock_goes_up_and_down(ledger: SqlLedger) {
     record(&ledger, vec![claim(1, 1, &[1])]).await;
     let up = ok(ledger.stock.restock(CAMPAIGN, 2, Actor::Operator(None), NOW, None).await);
-    assert_eq!(up.map(|sale| (sale.stock, sale.top)), Some((5, 5)));
+    assert_eq!(up.map(|sale| sale.map(|sale| (sale.stock, sale.top))), Some(Ok((5, 5))));
     let slots: Slots = [2].into_iter().collect();
-    let withdrawal = Withdrawal { epoch: 1, top: 4, slots: slots.clone(), units: 2 };
+    let withdrawal = Withdrawal { number: 1, epoch: 1, top: 4, slots: slots.clone(), units: 2 };
     let down = ok(ledger.stock.withdraw(CAMPAIGN, withdrawal, Actor::Operator(None), NOW, None).await);
     assert_eq!(down.map(|sale| (sale.stock, sale.top)), Some((3, 4)));
     let expected = [(1, StockChange::Restock { top: 5 }), (2, StockChange::Withdraw { top: 4, slots })];

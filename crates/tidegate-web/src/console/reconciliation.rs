@@ -91,7 +91,7 @@ pub(crate) async fn show(
     Ok(render(&ReconciliationPage {
         status: worst_status(t, &books),
         at: Timestamp(app.now()),
-        drift: app.metrics.drift.get(),
+        drift: app.metrics.drift(),
         campaigns,
         audit,
         t,

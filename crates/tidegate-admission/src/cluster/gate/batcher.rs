@@ -2,7 +2,7 @@
 //!
 //! A call whose reply was lost is sent once more under the same number. The script returns the first reply, so no
 //! claim is decided twice. If the second reply is lost too, the outcome is unknown: a granted claim is in the stream
-//! and becomes an order.
+//! and becomes an order. A call that arrives after a later one, or in an epoch that it does not name, decides nothing.
 
 use std::fmt::Debug;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -20,9 +20,9 @@ use crate::cluster::redis_link::Link;
 use crate::intake::AppendError;
 
 /// Claims in one call: a script blocks the server while it runs.
-const MAX_BATCH: usize = 256;
-/// The number of the next call. Unique in this process, whatever pool the call is for.
-static NEXT_CALL: AtomicU64 = AtomicU64::new(0);
+pub(super) const MAX_BATCH: usize = 256;
+/// The number of the next caller of this process.
+static NEXT_CALLER: AtomicU64 = AtomicU64::new(0);
 
 /// Errors that a server returns before it has executed anything.
 const NOT_EXECUTED: &[&str] = &[
@@ -116,27 +116,36 @@ pub(super) struct Batcher {
     pub(super) script: Arc<Script>,
     pub(super) campaign: CampaignId,
     pub(super) keys: ShardKeys,
-    pub(super) node: String,
+    pub(super) caller: String,
+    /// Claims in one call.
+    pub(super) max_batch: usize,
     pub(super) view: Arc<ShardView>,
     pub(super) observer: Option<Weak<dyn DecisionObserver>>,
+}
+
+/// A name under which this node calls the script, unique among all callers there ever were. A batcher has its own: a
+/// shard can have a second batcher while the first still empties its queue.
+pub(super) fn caller(node: &str) -> String {
+    format!("{node}-{}", NEXT_CALLER.fetch_add(1, Ordering::Relaxed))
 }
 
 impl Batcher {
     /// Runs until the queue is closed and empty.
     pub(super) async fn run(self, mut queue: mpsc::Receiver<QueuedClaim>) {
-        let mut batch = Vec::with_capacity(MAX_BATCH);
-        while queue.recv_many(&mut batch, MAX_BATCH).await > 0 {
-            self.decide(&mut batch).await;
+        let mut batch = Vec::with_capacity(self.max_batch);
+        let mut calls = 0;
+        while queue.recv_many(&mut batch, self.max_batch).await > 0 {
+            self.decide(&mut batch, &mut calls).await;
         }
     }
 
-    /// Has a batch decided and replies to its claims.
-    pub(super) async fn decide(&self, batch: &mut Vec<QueuedClaim>) {
+    /// Has a batch decided and replies to its claims. `calls` is the number of calls so far.
+    async fn decide(&self, batch: &mut Vec<QueuedClaim>, calls: &mut u64) {
         let observer = self.observer.as_ref().and_then(Weak::upgrade);
         let ids = &mut batch.iter().map(|queued| queued.request.id);
         let outcomes = observer.as_ref().map(|observer| observer.register(ids)).unwrap_or_default();
         let mut outcomes = outcomes.into_iter();
-        let decisions = self.decisions(batch).await;
+        let decisions = self.decisions(batch, calls).await;
         let results: Vec<(_, SubmitResult)> = std::iter::zip(batch.drain(..), decisions)
             .map(|(QueuedClaim { request, reply, .. }, decision)| {
                 (reply, submit_result(request, decision, outcomes.next()))
@@ -164,14 +173,37 @@ impl Batcher {
             && error.code().is_some_and(|code| NOT_EXECUTED.contains(&code))
     }
 
-    async fn decisions(&self, batch: &[QueuedClaim]) -> Vec<Decision> {
-        let (seen, number) = (self.view.version(), NEXT_CALL.fetch_add(1, Ordering::Relaxed));
-        let refuse_all = |error: DecideError| batch.iter().map(|_| Err(error.clone())).collect();
+    async fn decisions(&self, batch: &[QueuedClaim], calls: &mut u64) -> Vec<Decision> {
         let claims = ClaimArgs::of(batch.iter().map(|queued| (&queued.request, queued.options)));
+        for _ in 0..MAX_EPOCHS {
+            match self.call(&claims, batch.len(), calls).await {
+                Ok(Some(decisions)) => return decisions,
+                Ok(None) => {}
+                Err(error) => return refuse_all(batch, &error),
+            }
+        }
+        refuse_all(batch, &Rejection::NotReady.into())
+    }
+
+    /// One call, repeated once if its reply is lost. `Ok(None)` if the script has decided nothing because this batcher
+    /// had not seen its epoch, which it has now.
+    async fn call(
+        &self,
+        claims: &ClaimArgs,
+        count: usize,
+        calls: &mut u64,
+    ) -> Result<Option<Vec<Decision>>, DecideError> {
+        *calls += 1;
+        let (seen, number) = (self.view.version(), *calls);
         let send = async |is_retry: bool| {
             let (link, script, keys) = (&self.link, &self.script, &self.keys);
             call::<Option<BatchReply>>(link, script, keys, Operation::Claim, |command| {
-                command.arg(&self.node).arg(number).arg(u8::from(is_retry)).arg(seen.epoch).arg(seen.version);
+                command
+                    .arg(&self.caller)
+                    .arg(number)
+                    .arg(u8::from(is_retry))
+                    .arg(seen.epoch)
+                    .arg(seen.version);
                 claims.write(command);
             })
             .await
@@ -181,26 +213,33 @@ impl Batcher {
         // Whether the first attempt may have been executed although its reply was lost.
         let maybe_executed = first.as_ref().is_err_and(|error| !self.was_not_executed(error));
         let reply = if is_retry { send(true).await } else { first };
-        let decisions = reply.map(|reply| {
-            let reply = reply?;
-            let decisions = reply.decisions(batch.len())?;
-            self.view.update(reply.version, reply.free);
-            Some(decisions)
-        });
-        match decisions {
-            Ok(Some(decisions)) => decisions,
-            // The pool that may have granted the claims was replaced between the attempts.
-            Ok(None) if is_retry => refuse_all(DecideError::Unknown("the gate was rebuilt meanwhile".into())),
-            Ok(None) => refuse_all(Rejection::NotReady.into()),
-            Err(error) if !maybe_executed && self.was_not_executed(&error) => {
-                refuse_all(Rejection::NotReady.into())
+        match reply {
+            Ok(Some(reply)) => {
+                let decisions = if reply.has_decided() {
+                    Some(reply.decisions(count).ok_or(Rejection::NotReady)?)
+                } else {
+                    None
+                };
+                self.view.update(reply.version, reply.free);
+                Ok(decisions)
             }
+            // The pool that may have granted the claims was replaced between the attempts.
+            Ok(None) if is_retry => Err(DecideError::Unknown("the gate was rebuilt meanwhile".into())),
+            Ok(None) => Err(Rejection::NotReady.into()),
+            Err(error) if !maybe_executed && self.was_not_executed(&error) => Err(Rejection::NotReady.into()),
             Err(error) => {
                 tracing::debug!(%error, "the outcome of a batch of claims is unknown");
-                refuse_all(DecideError::Unknown(error.to_string()))
+                Err(DecideError::Unknown(error.to_string()))
             }
         }
     }
+}
+
+/// How often a batch is sent again because the gate has begun another epoch.
+const MAX_EPOCHS: usize = 3;
+
+fn refuse_all(batch: &[QueuedClaim], error: &DecideError) -> Vec<Decision> {
+    batch.iter().map(|_| Err(error.clone())).collect()
 }
 
 fn submit_result(

@@ -1,11 +1,13 @@
 //! The `Gate` port on Redis. Operations on a whole pool visit its shards one after the other.
 
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use tidegate_core::pool::{GateState, Withdrawal};
 use tidegate_core::{
     CampaignId, Claim, ClaimRequest, Moment, Pass, PassRules, Rejection, Seed, Slots, StockEntry, UserId,
 };
 
-use super::batcher::{DecideError, SubmitOptions};
+use super::batcher::{DecideError, SubmitOptions, caller};
 use super::encoding::{arg, log_entry_args, shard_of};
 use super::replies::{PassReply, PoolVersion, SeedReply, WithdrawReply, state_name};
 use super::script::Operation;
@@ -13,12 +15,16 @@ use super::seed_parts::SeedParts;
 use super::{EXTRA_TRANSFERS, RedisGate};
 use crate::gate::{Gate, GateError, PoolFigures};
 
+/// The number of the next withdrawal. Rising in this process, whatever pool it is from.
+static NEXT_WITHDRAWAL: AtomicU64 = AtomicU64::new(0);
+
 impl Gate for RedisGate {
     async fn install(&self, campaign: CampaignId, seed: Seed) -> Result<(), GateError> {
         // The prizes of a draw are decided together with its seats, so a draw has one shard.
         let shards = if seed.prizes.is_some() { 1 } else { seed.shards.max(1) as usize };
+        let attempt = caller(&self.node);
         for shard in 0..shards {
-            for (operation, args) in SeedParts::of(&seed, shard, shards).calls() {
+            for (operation, args) in SeedParts::of(&seed, shard, shards).calls(&attempt) {
                 if self.call::<SeedReply>(campaign, shard, operation, &args).await? == SeedReply::Stale {
                     return Err(GateError("a pool of this epoch or a later one is installed already".into()));
                 }
@@ -94,9 +100,10 @@ impl Gate for RedisGate {
         let Some(figures) = self.pool_figures(campaign).await? else { return Ok(None) };
         let Some(pool) = self.pool(campaign).await? else { return Ok(None) };
         let epoch = figures.epoch;
-        let mut withdrawal = Withdrawal { epoch, top: 0, slots: Slots::default(), units: 0 };
+        let number = NEXT_WITHDRAWAL.fetch_add(1, Ordering::Relaxed);
+        let mut withdrawal = Withdrawal { number, epoch, top: 0, slots: Slots::default(), units: 0 };
         for shard in 0..pool.shards.len() {
-            let args = [arg(epoch), arg(units - withdrawal.units)];
+            let args = [arg(&self.node), arg(number), arg(epoch), arg(units - withdrawal.units)];
             let reply: Result<Option<WithdrawReply>, _> =
                 self.call(campaign, shard, Operation::Withdraw, &args).await;
             let Ok(Some(part)) = reply else {
@@ -111,9 +118,13 @@ impl Gate for RedisGate {
     }
 
     async fn put_back(&self, campaign: CampaignId, withdrawal: Withdrawal) -> Result<(), GateError> {
-        let Withdrawal { epoch, top, units, slots } = withdrawal;
-        let args = [arg(epoch), arg(top + units - slots.units()), arg(&slots)];
-        Ok(self.call(campaign, 0, Operation::PutBack, &args).await?)
+        let Some(pool) = self.pool(campaign).await? else { return Ok(()) };
+        // Every shard knows what it gave; the reply of one may have been lost.
+        let args = [arg(&self.node), arg(withdrawal.number), arg(withdrawal.epoch)];
+        for shard in 0..pool.shards.len() {
+            self.call::<()>(campaign, shard, Operation::PutBack, &args).await?;
+        }
+        Ok(())
     }
 
     async fn set_gate_state(

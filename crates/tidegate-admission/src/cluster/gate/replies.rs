@@ -48,6 +48,11 @@ impl FromRedisValue for BatchReply {
 }
 
 impl BatchReply {
+    /// False if the caller had not seen the pool's epoch.
+    pub(super) fn has_decided(&self) -> bool {
+        !self.decisions.is_empty()
+    }
+
     /// The decisions on a batch of `count` claims, each "prize slots" or a code. Granted claims have consecutive
     /// versions, up to the pool's version after the batch. `None` if the reply does not fit the batch.
     pub(super) fn decisions(&self, count: usize) -> Option<Vec<Decision>> {
@@ -139,6 +144,8 @@ pub(super) struct ShardFigures {
     pub(super) outgoing: u32,
     /// Units in claims that are not recorded yet.
     pub(super) queued_units: u32,
+    /// Transfers that have arrived at the shard in this epoch.
+    pub(super) arrived: u32,
 }
 
 impl ShardFigures {
@@ -154,12 +161,31 @@ impl ShardFigures {
 
 impl FromRedisValue for ShardFigures {
     fn from_redis_value(value: Value) -> Result<Self, ParsingError> {
-        type Fields = (u32, u64, u32, u64, u32, u32, u32, String);
-        let (epoch, version, free, applied, outgoing, queued_units, in_transit, state): Fields =
+        type Fields = (u32, u64, u32, u64, u32, u32, u32, String, u32);
+        let (epoch, version, free, applied, outgoing, queued_units, in_transit, state, arrived): Fields =
             FromRedisValue::from_redis_value(value)?;
         let gate_state = Some(parse_state(&state));
         let pool = PoolFigures { epoch, version, free, in_transit, applied, gate_state };
-        Ok(Self { pool, outgoing, queued_units })
+        Ok(Self { pool, outgoing, queued_units, arrived })
+    }
+}
+
+/// The reply to `unsold_slots`.
+pub(super) struct UnsoldReply {
+    pub(super) epoch: u32,
+    pub(super) applied: u64,
+    pub(super) next: u32,
+    pub(super) top: u32,
+    pub(super) shards: u32,
+    pub(super) slots: Vec<u32>,
+}
+
+impl FromRedisValue for UnsoldReply {
+    fn from_redis_value(value: Value) -> Result<Self, ParsingError> {
+        let (epoch, applied, next, top, shards, slots): (u32, u64, u32, u32, u32, String) =
+            FromRedisValue::from_redis_value(value)?;
+        let slots = slots.split(',').filter_map(|slot| slot.parse().ok()).collect();
+        Ok(Self { epoch, applied, next, top, shards, slots })
     }
 }
 

@@ -22,9 +22,13 @@
 //! and `door_at` (since when, ms), `top` (the highest slot that exists), `next` (the lowest slot never taken),
 //! `applied` (the last stock log entry), `shards`; `queued` and `moving` (units not recorded yet, units in transit to
 //! another shard); `last`, `spent`, `returned` (passes: last number, spent ones, returned units); `rated` (the second
-//! that `rates` counts); `answer:<node>` (the last reply to a node's batch, for retries); for a draw `strategy`,
-//! `seed`, `prizes`, `odds:<i>`, `left:<i>`. While a seed is loaded there are only `building` (its epoch) and
-//! `expected` (the next slot).
+//! that `rates` counts); `answer:<caller>` (number and reply of a batcher's last call, for retries), `transfer:<node>` and
+//! `withdrawal:<node>` (the number of a node's last one here), `withdrawn:<node>` (top before it, and its slots, to undo it);
+//! for a draw `strategy`, `seed`, `prizes`, `odds:<i>`, `left:<i>`. While a seed is loaded there are only `building` (its
+//! epoch), `attempt` and `parts` (who loads it, how far) and `expected` (the next slot).
+//!
+//! **Late calls.** A call whose sender has given it up can still arrive, after later ones and even twice. Everything
+//! that is not idempotent by itself is therefore numbered upwards by its sender and refused below the last number.
 //!
 //! **Buyer record**: the units held, then ` <entry> <key>` for each claim that may not be recorded yet: the id of its
 //! stream entry and its idempotency key, `-` for none. A `+` instead of the second space marks a claim that the rate
@@ -101,6 +105,7 @@ pub(super) enum Operation {
     PutBack,
     SetState,
     Figures,
+    UnsoldSlots,
     PrizesLeft,
     ShardCount,
     UnitsOf,
@@ -130,6 +135,7 @@ impl Operation {
             Self::PutBack => "put_back",
             Self::SetState => "set_state",
             Self::Figures => "figures",
+            Self::UnsoldSlots => "unsold_slots",
             Self::PrizesLeft => "prizes_left",
             Self::ShardCount => "shard_count",
             Self::UnitsOf => "units_of",

@@ -35,27 +35,26 @@ impl<'a> SeedParts<'a> {
         }
     }
 
-    /// All calls, in order.
-    pub(super) fn calls(&self) -> Vec<Call> {
-        let mut calls = vec![(Operation::Build, vec![arg(self.seed.epoch), arg(self.shard)])];
+    /// All calls, in order. `attempt` is a name that no other attempt to load this seed has.
+    pub(super) fn calls(&self, attempt: &str) -> Vec<Call> {
+        let mut calls = vec![(Operation::Build, vec![arg(self.shard)])];
         calls.extend(self.slot_calls(MAX_ROWS));
-        calls.extend(
-            self.users
-                .chunks(MAX_ROWS)
-                .map(|users| (Operation::Users, vec![arg(self.seed.epoch), msgpack::users(users)])),
-        );
+        let users = self.users.chunks(MAX_ROWS);
+        calls.extend(users.map(|users| (Operation::Users, vec![msgpack::users(users)])));
         calls.push((Operation::Install, self.install_args()));
+        for (part, (_, args)) in calls.iter_mut().enumerate() {
+            args.splice(0..0, [arg(self.seed.epoch), arg(attempt), arg(part)]);
+        }
         calls
     }
 
     /// The taken slots. Each slot and each free slot before it is one row.
     fn slot_calls(&self, max_rows: usize) -> Vec<Call> {
-        let (epoch, shards) = (arg(self.seed.epoch), arg(self.shards));
+        let shards = arg(self.shards);
         let mut calls = Vec::new();
         let mut expected = self.shard + 1;
         let mut part: (Vec<Slot>, usize) = (Vec::new(), 0);
-        let slots =
-            |taken: &[Slot]| (Operation::Slots, vec![epoch.clone(), shards.clone(), msgpack::slots(taken)]);
+        let slots = |taken: &[Slot]| (Operation::Slots, vec![shards.clone(), msgpack::slots(taken)]);
         for slot in &self.taken {
             let at = *slot as usize;
             let gap = at.saturating_sub(expected) / self.shards;
@@ -66,7 +65,7 @@ impl<'a> SeedParts<'a> {
             // A gap that is too wide for one call takes several.
             while at.saturating_sub(expected) / self.shards > max_rows {
                 expected += max_rows * self.shards;
-                calls.push((Operation::Gap, vec![epoch.clone(), shards.clone(), arg(expected)]));
+                calls.push((Operation::Gap, vec![shards.clone(), arg(expected)]));
             }
             part.1 += at.saturating_sub(expected) / self.shards + 1;
             part.0.push(*slot);
@@ -80,13 +79,8 @@ impl<'a> SeedParts<'a> {
 
     fn install_args(&self) -> Args {
         let seed = self.seed;
-        let mut args = vec![
-            arg(seed.epoch),
-            arg(state_name(seed.gate_state)),
-            arg(seed.top),
-            arg(seed.applied),
-            arg(self.shards),
-        ];
+        let mut args =
+            vec![arg(state_name(seed.gate_state)), arg(seed.top), arg(seed.applied), arg(self.shards)];
         let Some(prizes) = &seed.prizes else {
             args.extend([const { Vec::new() }; 5]);
             return args;

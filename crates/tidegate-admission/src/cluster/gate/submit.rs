@@ -30,18 +30,18 @@ impl RedisGate {
         }
     }
 
-    /// Queues a claim without waiting. `Err` if this node has no handle of the pool yet, or claims are not batched.
+    /// Queues a claim without waiting. `Err` if this node has no handle of the pool yet.
     fn try_enqueue(
         &self,
         request: ClaimRequest,
         options: SubmitOptions,
     ) -> Result<oneshot::Receiver<SubmitResult>, Box<ClaimRequest>> {
         match self.pools.load().get(&request.campaign) {
-            Some(pool) if self.batches => {
+            Some(pool) => {
                 let shard = shard_of(request.user, pool.shards.len());
                 Ok(pool.shards[shard].push(request, options))
             }
-            _ => Err(Box::new(request)),
+            None => Err(Box::new(request)),
         }
     }
 
@@ -51,23 +51,7 @@ impl RedisGate {
 
     async fn open_and_submit(&self, request: ClaimRequest, options: SubmitOptions) -> SubmitResult {
         let pool = self.pool(request.campaign).await.ok().flatten().ok_or(Rejection::NotReady)?;
-        self.submit_to(&pool, request, options).await
-    }
-
-    async fn submit_to(
-        &self,
-        pool: &PoolHandle,
-        request: ClaimRequest,
-        options: SubmitOptions,
-    ) -> SubmitResult {
-        let shard = shard_of(request.user, pool.shards.len());
-        let queue = &pool.shards[shard];
-        let result = if self.batches {
-            queue.push(request, options)
-        } else {
-            self.submit_unbatched(shard, queue, request, options)
-        };
-        result.await.unwrap_or(Err(Rejection::NotReady.into()))
+        submit_to(&pool, request, options).await
     }
 
     /// Moves units to the buyer's shard and submits again, until the claim is decided or the attempts are used up.
@@ -78,7 +62,7 @@ impl RedisGate {
         let options = SubmitOptions { rate_per_s: 0, ..options };
         for _ in 0..pool.shards.len() + EXTRA_TRANSFERS {
             self.transfer_to(request.campaign, &pool, shard, request.quantity).await?;
-            match self.submit_to(&pool, request, options).await {
+            match submit_to(&pool, request, options).await {
                 Err(FailedClaim {
                     error: DecideError::Rejected(Rejection::SoldOut),
                     request: Some(again),
@@ -88,4 +72,9 @@ impl RedisGate {
         }
         Err(Rejection::Busy.into())
     }
+}
+
+async fn submit_to(pool: &PoolHandle, request: ClaimRequest, options: SubmitOptions) -> SubmitResult {
+    let shard = shard_of(request.user, pool.shards.len());
+    pool.shards[shard].push(request, options).await.unwrap_or(Err(Rejection::NotReady.into()))
 }

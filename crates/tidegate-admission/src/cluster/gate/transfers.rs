@@ -3,7 +3,7 @@
 //! Any node can repeat any step of a transfer, also one that another node began. "Sold out" is reported only if all
 //! shards together have too few units and nothing is in transit between them.
 
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use tidegate_core::{CampaignId, Rejection};
@@ -12,6 +12,9 @@ use super::encoding::arg;
 use super::replies::{ShardFigures, Transfer};
 use super::script::Operation;
 use super::{PoolHandle, RedisGate};
+
+/// The number of the next transfer. Rising in this process, whatever pool it is for.
+static NEXT_TRANSFER: AtomicU64 = AtomicU64::new(0);
 
 /// The last attempt to move units, shared by all claims that wait for it.
 #[derive(Clone, Copy, Debug)]
@@ -79,9 +82,9 @@ impl RedisGate {
         let others = shards.iter().enumerate().filter(|(shard, _)| *shard != target);
         let (source, fullest) = others.max_by_key(|(_, shard)| shard.pool.free).ok_or(Rejection::NotReady)?;
         let units = fullest.pool.free.div_ceil(2).max(needed - here);
-        // Unique, because a transfer raises the version of the shard that it leaves.
-        let id = format!("{source}-{}-{}-{}", fullest.pool.epoch, fullest.pool.version, self.node);
-        let args = [arg(&id), arg(target), arg(units)];
+        let number = NEXT_TRANSFER.fetch_add(1, Ordering::Relaxed);
+        let id = format!("{}-{number}", self.node);
+        let args = [arg(&self.node), arg(number), arg(fullest.pool.epoch), arg(target), arg(units)];
         let left: Result<Option<String>, _> = self.call(campaign, source, Operation::Leave, &args).await;
         let transfer = left.ok().flatten().ok_or(Rejection::NotReady)?;
         if !transfer.is_empty() && !self.complete_transfer(campaign, source, &id, &transfer).await {

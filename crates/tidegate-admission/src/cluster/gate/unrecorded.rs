@@ -53,6 +53,13 @@ impl RedisGate {
         Ok(self.call(campaign, shard, Operation::UnrecordedClaims, &[]).await?)
     }
 
+    /// The number of entries in a shard's stream, whatever the pool knows of it.
+    pub(crate) async fn stream_length(&self, campaign: CampaignId, shard: usize) -> Result<usize, GateError> {
+        let mut command = redis::cmd("XLEN");
+        command.arg(self.intake_key(campaign, shard));
+        Ok(command.query_async(&mut self.link.clone()).await?)
+    }
+
     /// Appends a claim that was not granted by this gate. Returns the number of claims in the stream.
     pub(crate) async fn append(
         &self,

@@ -43,6 +43,10 @@ pub(crate) struct Poison {
 }
 
 impl Entry {
+    pub(crate) fn id(&self) -> &str {
+        &self.id
+    }
+
     fn field(&self, wanted: &[u8]) -> Option<&[u8]> {
         self.fields.iter().find(|(name, _)| name == wanted).map(|(_, value)| &value[..])
     }

@@ -39,7 +39,8 @@ pub(crate) async fn create(
         }
     };
     let location = format!("/v1/admin/draws/{}", site.app.print(draw.id.as_draw()));
-    Ok((StatusCode::CREATED, [(header::LOCATION, location)], Json(shape(&site, draw).await?)).into_response())
+    let made = shape(&site, draw).await.map_err(Problem::after_commit)?;
+    Ok((StatusCode::CREATED, [(header::LOCATION, location)], Json(made)).into_response())
 }
 
 /// List all draws, including drafts, newest first.
@@ -87,5 +88,5 @@ pub(crate) async fn edit(
             async move { app.campaigns.edit_draw(id.campaign(), terms, operator.0.actor()).await },
         )
         .await?;
-    Ok(Json(shape(&site, draw).await?))
+    Ok(Json(shape(&site, draw).await.map_err(Problem::after_commit)?))
 }

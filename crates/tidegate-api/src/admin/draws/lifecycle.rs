@@ -50,7 +50,7 @@ pub(crate) async fn apply_step(
     let draw = site
         .run_to_completion(async move { app.campaigns.step(id, step, operator.0.actor(), None).await })
         .await?;
-    Ok(Json(shape(site, draw).await?))
+    Ok(Json(shape(site, draw).await.map_err(Problem::after_commit)?))
 }
 
 /// Change the admission rate of a running draw's waiting room.
@@ -72,5 +72,5 @@ pub(crate) async fn admission(
     let draw = site
         .run_to_completion(async move { app.campaigns.set_admission(id, per_s, operator.0.actor()).await })
         .await?;
-    Ok(Json(shape(&site, draw).await?))
+    Ok(Json(shape(&site, draw).await.map_err(Problem::after_commit)?))
 }

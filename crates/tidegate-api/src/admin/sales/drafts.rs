@@ -39,7 +39,8 @@ pub(crate) async fn create(
         }
     };
     let location = format!("/v1/admin/sales/{}", site.app.print(sale.id));
-    Ok((StatusCode::CREATED, [(header::LOCATION, location)], Json(shape(&site, sale).await?)).into_response())
+    let made = shape(&site, sale).await.map_err(Problem::after_commit)?;
+    Ok((StatusCode::CREATED, [(header::LOCATION, location)], Json(made)).into_response())
 }
 
 /// List all sales, including drafts, newest first.
@@ -85,5 +86,5 @@ pub(crate) async fn edit(
     let sale = site
         .run_to_completion(async move { app.campaigns.edit_sale(id, terms, operator.0.actor()).await })
         .await?;
-    Ok(Json(shape(&site, sale).await?))
+    Ok(Json(shape(&site, sale).await.map_err(Problem::after_commit)?))
 }

@@ -51,7 +51,7 @@ pub(crate) async fn apply_step(
     let sale = site
         .run_to_completion(async move { app.campaigns.step(id, step, operator.0.actor(), None).await })
         .await?;
-    Ok(Json(shape(site, sale).await?))
+    Ok(Json(shape(site, sale).await.map_err(Problem::after_commit)?))
 }
 
 #[derive(Debug, Deserialize, ToSchema)]

@@ -57,7 +57,8 @@ pub(crate) async fn restock(
             app.campaigns.restock(id, units, operator.0.actor(), idempotent_request).await
         })
         .await?;
-    Ok(Json(RestockedShape { sale: shape(&site, sale).await?, units_changed }))
+    let sale = shape(&site, sale).await.map_err(Problem::after_commit)?;
+    Ok(Json(RestockedShape { sale, units_changed }))
 }
 
 /// Change the admission rate of a running sale's waiting room.
@@ -79,5 +80,5 @@ pub(crate) async fn admission(
     let sale = site
         .run_to_completion(async move { app.campaigns.set_admission(id, per_s, operator.0.actor()).await })
         .await?;
-    Ok(Json(shape(&site, sale).await?))
+    Ok(Json(shape(&site, sale).await.map_err(Problem::after_commit)?))
 }

@@ -228,32 +228,40 @@ local function decide(p, batch, claims)
   return reply
 end
 
--- Decides a batch. `node` and `call` identify the call; `retry` is "1" if the node sends it again because the reply was
--- lost: then it gets the reply of the first attempt. `seen_epoch` and `seen_version` are the newest the node has seen.
--- `users` and `keys` are MessagePack lists ("-" for no key), `claims` the encoded claims, each preceded by its length
--- and a space. The terms follow. Returns false if this pool must not decide, else { epoch, version, free, decisions }.
-function operations.claim(node, call, retry, seen_epoch, seen_version, users, keys, claims)
+-- Decides a batch. `caller` sends its calls one after the other and numbers them upwards; `retry` is "1" if it sends a
+-- call again because the reply was lost: then it gets the reply of the first attempt. `seen_epoch` and `seen_version`
+-- are the newest the caller has seen. `users` and `keys` are MessagePack lists ("-" for no key), `claims` the encoded
+-- claims, each preceded by its length and a space. The terms follow.
+--
+-- Returns false if this pool must not decide, else { epoch, version, free, decisions }. The decisions are empty if the
+-- caller has not seen this epoch: nothing was decided, and it may call again.
+--
+-- A call can arrive after its caller has given it up, even after later calls or after a reseed. Its claims must not be
+-- decided then: they may have been decided by the attempt that was answered.
+function operations.claim(caller, call, retry, seen_epoch, seen_version, users, keys, claims)
   local p = pool()
-  local last_reply = p and redis.call("HGET", POOL, "answer:" .. node)
+  local last_reply = p and redis.call("HGET", POOL, "answer:" .. caller)
   if last_reply then
     local number, reply = cmsgpack.unpack(last_reply)
-    if number == call then
+    if tonumber(number) == tonumber(call) then
       return reply
+    elseif tonumber(number) > tonumber(call) then
+      return false
     end
   end
   local seen = { tonumber(seen_epoch), tonumber(seen_version) }
-  -- A server that knows less than the node has seen has lost writes: it may grant only after a reseed.
+  -- A server that knows less than the caller has seen has lost writes: it may grant only after a reseed.
   if not p or p.epoch < seen[1] or (p.epoch == seen[1] and p.version < seen[2]) then
     return false
   end
-  -- The pool that may have decided the first attempt was replaced.
-  if retry == "1" and p.epoch ~= seen[1] then
-    return false
+  if p.epoch > seen[1] then
+    -- The pool that may have decided the first attempt was replaced.
+    return retry == "0" and { p.epoch, p.version, free(p) + p.in_transit, "" }
   end
   local batch = read_batch(p, cmsgpack.unpack(users), cmsgpack.unpack(keys), 10)
   local decisions = decide(p, batch, claims)
   write(p)
   local reply = { p.epoch, p.version, free(p) + p.in_transit, decisions }
-  redis.call("HSET", POOL, "answer:" .. node, cmsgpack.pack(call, reply))
+  redis.call("HSET", POOL, "answer:" .. caller, cmsgpack.pack(call, reply))
   return reply
 end

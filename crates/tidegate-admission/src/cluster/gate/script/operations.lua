@@ -89,14 +89,16 @@ function operations.follow(...)
   return p.applied
 end
 
--- Takes up to `units` free units out of sale, the highest slots first. Returns { top, units, slots }.
-function operations.withdraw(epoch, units)
+-- Takes up to `units` free units out of sale, the highest slots first. `caller` numbers its withdrawals upwards; one
+-- that arrives after a later one, or after it was put back, takes nothing. Returns { top, units, slots }.
+function operations.withdraw(caller, number, epoch, units)
   local p = pool()
-  if not p or p.epoch ~= tonumber(epoch) then
+  if not p or p.epoch ~= tonumber(epoch)
+    or tonumber(number) <= tonumber(redis.call("HGET", POOL, "withdrawal:" .. caller) or -1) then
     return false
   end
   units = tonumber(units)
-  local cut, slots = 0, {}
+  local top_before, cut, slots = p.top, 0, {}
   if p.shards == 1 then
     cut = math.min(units, untouched(p))
     p.top = p.top - cut
@@ -111,20 +113,32 @@ function operations.withdraw(epoch, units)
   end
   p.version = p.version + 1
   write(p)
-  return { p.top, cut + #slots, table.concat(slots, ",") }
+  local list = table.concat(slots, ",")
+  redis.call("HSET", POOL, "withdrawal:" .. caller, number, "withdrawn:" .. caller, top_before .. " " .. list)
+  return { p.top, cut + #slots, list }
 end
 
--- Undoes a withdrawal. The top never falls below what it was before, whatever was restocked meanwhile.
-function operations.put_back(epoch, top, slots)
+-- Undoes what this shard gave to the caller's withdrawal of this number, once, and refuses it from now on. The top
+-- never falls below what it was before, whatever was restocked meanwhile.
+function operations.put_back(caller, number, epoch)
   local p = pool()
-  if p and p.epoch == tonumber(epoch) then
-    slots = split(slots)
+  if not p or p.epoch ~= tonumber(epoch) then
+    return OK
+  end
+  local last, withdrawn = unpack(redis.call("HMGET", POOL, "withdrawal:" .. caller, "withdrawn:" .. caller))
+  if tonumber(number) < tonumber(last or -1) then
+    return OK
+  end
+  redis.call("HSET", POOL, "withdrawal:" .. caller, number)
+  if last == number and withdrawn then
+    local top, slots = withdrawn:match("^(%d+) (.*)$")
     p.top = math.max(p.top, tonumber(top))
-    for _, slot in ipairs(slots) do
+    for _, slot in ipairs(split(slots)) do
       redis.call("ZADD", RETURNED, slot, slot)
     end
     p.version = p.version + 1
     write(p)
+    redis.call("HDEL", POOL, "withdrawn:" .. caller)
   end
   return OK
 end
@@ -148,7 +162,7 @@ function operations.set_state(state, as_of)
   return OK
 end
 
--- { epoch, version, free, applied, outgoing transfers, queued units, units in transit, state }
+-- { epoch, version, free, applied, outgoing transfers, queued units, units in transit, state, arrived transfers }
 function operations.figures()
   local p = pool()
   if not p then
@@ -156,7 +170,22 @@ function operations.figures()
   end
   return {
     p.epoch, p.version, free(p), p.applied, redis.call("HLEN", OUTGOING), p.queued, p.in_transit, p.state,
+    redis.call("SCARD", ARRIVED),
   }
+end
+
+-- The slots that can be sold here or are on their way to another shard: { epoch, applied, next, top, shards, list }. The
+-- slots from `next` to `top`, in steps of `shards`, are not in the list.
+function operations.unsold_slots()
+  local p = pool()
+  if not p then
+    return p
+  end
+  local slots = redis.call("ZRANGE", RETURNED, 0, -1)
+  for _, transfer in ipairs(redis.call("HVALS", OUTGOING)) do
+    slots[#slots + 1] = transfer:match("^%d+ %d+ (.*)$")
+  end
+  return { p.epoch, p.applied, p.next, p.top, p.shards, table.concat(slots, ",") }
 end
 
 -- The stock left of each of a draw's prizes.

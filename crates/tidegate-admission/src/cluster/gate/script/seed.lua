@@ -1,8 +1,9 @@
 -- Installing a pool from a seed.
 --
 -- A script must not block the server for long, so a seed arrives in parts: `build` clears the keys, `gap`, `slots` and
--- `users` fill them, `install` makes them the pool. Until `install` there is no pool. Every part checks the epoch: a
--- seed that arrives late or twice must not bring back what was sold since.
+-- `users` fill them, `install` makes them the pool. Until `install` there is no pool. Every part names its epoch, its
+-- attempt and its number: a seed that arrives late or twice must not bring back what was sold since, and a part that
+-- arrives late or twice must not disturb another attempt to load the same seed.
 
 -- Defining the operations below takes longer than deciding a claim, so claims are dispatched before.
 if ARGV[1] == "claim" then
@@ -11,25 +12,38 @@ end
 
 local OK, STALE = redis.status_reply("OK"), redis.status_reply("STALE")
 
-function operations.build(epoch, shard)
-  local known = redis.call("HMGET", POOL, "epoch", "building")
+-- `attempt` names one attempt to load the seed, `part` numbers its parts from 1.
+function operations.build(epoch, attempt, _, shard)
+  local known = redis.call("HMGET", POOL, "epoch", "building", "attempt")
   if tonumber(known[1] or -1) >= tonumber(epoch) or tonumber(known[2] or -1) > tonumber(epoch) then
     return STALE
+  elseif known[3] == attempt then
+    return OK
   end
   redis.call("UNLINK", POOL, RETURNED, USERS, PASSES, ISSUED, DECK, OUTGOING, ARRIVED, QUEUED, RATES)
-  redis.call("HSET", POOL, "building", epoch, "expected", tonumber(shard) + 1)
+  redis.call("HSET", POOL, "building", epoch, "attempt", attempt, "parts", 0, "expected", tonumber(shard) + 1)
   redis.call("PERSIST", INTAKE)
   return OK
 end
 
-local function is_building(epoch)
-  return redis.call("HGET", POOL, "building") == epoch
+-- Whether this part is the next one of the attempt that is being loaded. Otherwise also returns the reply: a part that
+-- arrives twice changes nothing, and one of an attempt that was given up is refused.
+local function is_next(epoch, attempt, part)
+  local building = redis.call("HMGET", POOL, "building", "attempt", "parts")
+  if building[1] ~= epoch or building[2] ~= attempt or tonumber(building[3]) + 1 < tonumber(part) then
+    return false, STALE
+  elseif tonumber(building[3]) >= tonumber(part) then
+    return false, OK
+  end
+  redis.call("HSET", POOL, "parts", part)
+  return true
 end
 
 -- All slots of this shard below `below` are free.
-function operations.gap(epoch, shards, below)
-  if not is_building(epoch) then
-    return STALE
+function operations.gap(epoch, attempt, part, shards, below)
+  local proceed, reply = is_next(epoch, attempt, part)
+  if not proceed then
+    return reply
   end
   local expected = tonumber(redis.call("HGET", POOL, "expected"))
   while expected < tonumber(below) do
@@ -41,9 +55,10 @@ function operations.gap(epoch, shards, below)
 end
 
 -- Taken slots in ascending order; the slots between them are free.
-function operations.slots(epoch, shards, taken)
-  if not is_building(epoch) then
-    return STALE
+function operations.slots(epoch, attempt, part, shards, taken)
+  local proceed, reply = is_next(epoch, attempt, part)
+  if not proceed then
+    return reply
   end
   local expected = tonumber(redis.call("HGET", POOL, "expected"))
   for _, slot in ipairs(cmsgpack.unpack(taken)) do
@@ -57,9 +72,10 @@ function operations.slots(epoch, shards, taken)
 end
 
 -- Users and the units they hold.
-function operations.users(epoch, users)
-  if not is_building(epoch) then
-    return STALE
+function operations.users(epoch, attempt, part, users)
+  local proceed, reply = is_next(epoch, attempt, part)
+  if not proceed then
+    return reply
   end
   local list = cmsgpack.unpack(users)
   for i = 1, #list, 2 do
@@ -69,9 +85,10 @@ function operations.users(epoch, users)
 end
 
 -- Makes what was built the pool. The arguments from `strategy` on describe the draw; they are empty for a sale.
-function operations.install(epoch, state, top, applied, shards, strategy, seed, odds, left, deck)
-  if not is_building(epoch) then
-    return STALE
+function operations.install(epoch, attempt, part, state, top, applied, shards, strategy, seed, odds, left, deck)
+  local proceed, reply = is_next(epoch, attempt, part)
+  if not proceed then
+    return reply
   end
   local expected = redis.call("HGET", POOL, "expected")
   if strategy ~= "" then
@@ -84,7 +101,7 @@ function operations.install(epoch, state, top, applied, shards, strategy, seed, 
       redis.call("SET", DECK, deck)
     end
   end
-  redis.call("HDEL", POOL, "building", "expected")
+  redis.call("HDEL", POOL, "building", "attempt", "parts", "expected")
   redis.call("HSET", POOL, "epoch", epoch, "version", 0, "door", state, "top", top, "next", expected,
     "applied", applied, "shards", shards, "last", 0, "spent", 0, "returned", 0, "queued", 0, "moving", 0)
   return OK

@@ -1,15 +1,23 @@
 -- Transfers of free slots between shards: leave, arrive, acknowledge. Any node can repeat any step.
 
--- Takes up to `most` free slots out of this shard and keeps them in OUTGOING until they are acknowledged. Returns the
--- transfer, "epoch target slots"; "" if nothing is free.
-function operations.leave(id, target, most)
+-- Takes up to `most` free slots out of this shard and keeps them in OUTGOING until they are acknowledged. `caller`
+-- numbers its transfers upwards; together they are the transfer's id. Returns the transfer, "epoch target slots"; "" if
+-- nothing leaves: nothing is free, or the call arrives after its caller has given it up, when the same transfer may
+-- already have arrived and been forgotten here.
+function operations.leave(caller, number, epoch, target, most)
   local p = pool()
   if not p then
     return false
   end
+  local id = caller .. "-" .. number
   if redis.call("HEXISTS", OUTGOING, id) == 1 then
     return redis.call("HGET", OUTGOING, id)
   end
+  local last = tonumber(redis.call("HGET", POOL, "transfer:" .. caller) or -1)
+  if p.epoch ~= tonumber(epoch) or tonumber(number) <= last then
+    return ""
+  end
+  redis.call("HSET", POOL, "transfer:" .. caller, number)
   local slots = {}
   while #slots < tonumber(most) and free(p) > 0 do
     slots[#slots + 1] = take_lowest(p)

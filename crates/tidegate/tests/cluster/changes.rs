@@ -1,0 +1,152 @@
+//! Changes by several nodes at once, and claims that are recorded long after their sale has closed.
+
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use hyper::Method;
+use serde_json::{Value, json};
+use tidegate_rehearse::client::Client;
+use tidegate_testing::servers::Redis;
+use tidegate_testing::{eventually, eventually_within};
+
+use crate::world::{KEY, World};
+
+fn psql(world: &World, statement: &str) -> Command {
+    let mut psql = Command::new("psql");
+    psql.args(["-d", &world.postgres.url("tidegate"), "-At", "-c", statement]);
+    psql
+}
+
+fn sql(world: &World, statement: &str) -> String {
+    let done = psql(world, statement).output().unwrap();
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    String::from_utf8_lossy(&done.stdout).trim().to_owned()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_restock_says_what_it_changed_whoever_else_restocks() {
+    let redis = Redis::start(&[]);
+    let world = World::start(&redis.url()).await;
+    let sale = world.open_sale(1000, Duration::from_secs(3600)).await;
+    let path = format!("/v1/admin/sales/{sale}/restock");
+    let mut operators = tokio::task::JoinSet::new();
+    for (url, units) in world.urls.clone().into_iter().zip([5, 7, 11]) {
+        let path = path.clone();
+        operators.spawn(async move {
+            let mut operator = Client::new(&url, Some(KEY)).unwrap();
+            for _ in 0..30 {
+                let answer = operator.post(&path, &json!({"units": units})).await.unwrap();
+                assert_eq!((answer.status, &answer.json()["units_changed"]), (200, &json!(units)));
+            }
+        });
+    }
+    operators.join_all().await;
+    assert_eq!(world.sale().await["stock"], 1000 + 30 * (5 + 7 + 11));
+}
+
+/// A unit that the gate has taken out of sale and no claim has: as after a lost entry of the stream.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lost_unit_is_on_sale_again_within_two_seconds_while_others_buy() {
+    let redis = Redis::start(&[]);
+    let world = World::start(&redis.url()).await;
+    let sale = world.open_sale(10_000, Duration::from_secs(3600)).await;
+    let tokens = world.tokens(9000).await;
+    let sold = Arc::new(AtomicUsize::new(0));
+    let mut buyers = tokio::task::JoinSet::new();
+    for (at, tokens) in tokens.chunks(tokens.len() / 3).map(<[String]>::to_vec).enumerate() {
+        let (path, url, sold) =
+            (format!("/v1/sales/{sale}/orders"), world.urls[at % 3].clone(), sold.clone());
+        buyers.spawn(async move {
+            for token in tokens {
+                let mut buyer = Client::new(&url, Some(&token)).unwrap();
+                buyer.post(&path, &json!({"quantity": 1})).await.unwrap();
+                sold.fetch_add(1, Ordering::SeqCst);
+            }
+        });
+    }
+    for lost in 1..=3 {
+        let pool = redis.cli(&["--scan", "--pattern", "*:pool"]).trim().to_owned();
+        redis.cli(&["hincrby", &pool, "next", "1"]);
+        let found = "SELECT count(*) FROM stock_log WHERE kind = 'return' AND \"user\" = 0";
+        eventually_within(Duration::from_secs(2), "the unit is found", async || {
+            let found = sql(&world, found);
+            if found == lost.to_string() { Ok(()) } else { Err(found) }
+        })
+        .await;
+    }
+    let sold_by_then = sold.load(Ordering::SeqCst);
+    assert!((1..9000).contains(&sold_by_then), "the sale goes on: {sold_by_then}");
+    buyers.shutdown().await;
+    for url in &world.urls {
+        eventually("the metric says that nothing is missing", async || {
+            let metrics = Client::new(url, None).unwrap().get("/metrics").await.unwrap().body;
+            let metrics = String::from_utf8_lossy(&metrics).into_owned();
+            if metrics.contains("tidegate_gate_drift_units 0") { Ok(()) } else { Err(metrics) }
+        })
+        .await;
+    }
+    eventually("every unit is accounted for", async || {
+        let mut operator = world.operator();
+        let audit = operator.get(&format!("/v1/admin/sales/{sale}/audit")).await.unwrap().json();
+        let sound = audit["ok"] == true && audit["drift"]["units"] == 0 && audit["drift"]["queued"] == 0;
+        if sound { Ok(()) } else { Err(audit) }
+    })
+    .await;
+    let counters = world.sale().await["counters"].clone();
+    let [available, held] = ["available", "awaiting_payment"].map(|name| counters[name].as_u64().unwrap());
+    assert_eq!(available + held, 10_000, "{counters}");
+}
+
+/// The order's claim is in the stream when every node dies, and its sale is closed for hours when one comes back.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_queued_order_is_recorded_even_hours_after_its_sale_has_closed() {
+    let redis = Redis::start(&[]);
+    let mut world = World::start(&redis.url()).await;
+    let sale = world.open_sale(10, Duration::from_secs(3600)).await;
+    let token = world.tokens(1).await.remove(0);
+    let mut buyer = Client::new(&world.urls[0], Some(&token)).unwrap();
+    buyer.expect(200, Method::GET, "/v1/me", None).await.unwrap();
+    let lock = "BEGIN; LOCK TABLE held; SELECT pg_sleep(600)";
+    let mut locked = psql(&world, lock).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    eventually("the ledger is locked", async || {
+        let locks =
+            sql(&world, "SELECT count(*) FROM pg_locks WHERE mode = 'AccessExclusiveLock' AND granted");
+        if locks == "0" { Err(locks) } else { Ok(()) }
+    })
+    .await;
+    let order: Value = {
+        let path = format!("/v1/sales/{sale}/orders");
+        let answer = buyer.post(&path, &json!({"quantity": 1})).await.unwrap();
+        assert_eq!(answer.status, 202, "{}", answer.json());
+        answer.json()
+    };
+    for node in &mut world.nodes {
+        node.take().unwrap().kill().await.unwrap();
+    }
+    sql(&world, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE 'BEGIN; LOCK%'");
+    locked.wait().unwrap();
+    let two_hours = 2 * 3600 * 1000;
+    sql(
+        &world,
+        &format!(
+            "UPDATE campaign SET state = 'closed', updated_at = updated_at - {two_hours},
+                 starts_at = starts_at - 2 * {two_hours}, ends_at = updated_at - {two_hours}"
+        ),
+    );
+    world.urls.clear();
+    world.add_node().await;
+    let mut buyer = Client::new(&world.urls[0], Some(&token)).unwrap();
+    let path = format!("/v1/orders/{}", order["id"].as_str().unwrap());
+    eventually("the order is recorded", async || {
+        let found = buyer.get(&path).await.unwrap();
+        if found.json()["state"] == "awaiting_payment" { Ok(()) } else { Err(found.json()) }
+    })
+    .await;
+    eventually("the closed sale's streams are not read any more", async || {
+        let drained = sql(&world, "SELECT drained FROM campaign");
+        if drained == "1" { Ok(()) } else { Err(drained) }
+    })
+    .await;
+}
