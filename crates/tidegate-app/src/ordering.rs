@@ -10,6 +10,7 @@ pub(crate) mod rates;
 use std::sync::Arc;
 use std::time::Duration;
 
+use hashbrown::HashSet;
 use tidegate_admission::intake::Unrecorded;
 use tidegate_admission::{Admission, Located};
 use tidegate_core::{
@@ -52,6 +53,8 @@ pub struct Ordering {
     pub(crate) watchers: Arc<Watchers>,
     pub(crate) meters: Arc<Meters>,
     pub(crate) provider: Provider,
+    /// Orders that could not be expired, to log each once.
+    pub(crate) unexpirable: parking_lot::Mutex<HashSet<OrderId>>,
 }
 
 impl Ordering {
@@ -267,7 +270,10 @@ impl Ordering {
 
     /// Expires one batch of orders that are due and returns their number. Callers repeat it until that is zero.
     pub async fn expire_due(&self) -> Result<usize, LedgerError> {
-        let expired = self.ledger.orders.expire_due(self.context.now(), EXPIRE_BATCH).await?;
+        let expired = match self.ledger.orders.expire_due(self.context.now(), EXPIRE_BATCH).await {
+            Err(LedgerError::Unexpected(_)) => self.expire_each().await?,
+            expired => expired?,
+        };
         let mut campaigns: Vec<_> = expired.iter().map(|order| order.campaign).collect();
         campaigns.sort_unstable();
         campaigns.dedup();
@@ -279,6 +285,19 @@ impl Ordering {
             self.watchers.changed(order.id);
         }
         Ok(expired.len())
+    }
+
+    /// Expires due orders one by one: one that cannot be expired must not stop the others.
+    async fn expire_each(&self) -> Result<Vec<Order>, LedgerError> {
+        let (expired, failed) = self.ledger.orders.expire_each(self.context.now(), EXPIRE_BATCH).await?;
+        let mut known = self.unexpirable.lock();
+        for (id, error) in failed {
+            if known.insert(id) {
+                let id = self.context.print(id);
+                tracing::error!(id, %error, "an unpaid order cannot be expired; it keeps its units");
+            }
+        }
+        Ok(expired)
     }
 
     pub async fn next_deadline(&self) -> Result<Option<Moment>, LedgerError> {

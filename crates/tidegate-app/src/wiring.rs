@@ -229,6 +229,7 @@ impl App {
                 watchers: watchers.clone(),
                 meters: meters.clone(),
                 provider: parts.provider,
+                unexpirable: parking_lot::Mutex::default(),
             },
             plays: Plays {
                 context: context.clone(),

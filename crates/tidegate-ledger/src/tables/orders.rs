@@ -7,7 +7,7 @@ use tidegate_core::{CampaignId, EventKind, IdempotencyKey, Moment, Order, OrderI
 
 use super::campaigns::lock;
 use super::events::{NewEvent, append_event};
-use super::rows::{broken, order, sql};
+use super::rows::{broken, id as read_id, order, sql};
 use super::stock;
 use crate::engine;
 use crate::engine::{Connection, Database, OptionalExtension, params};
@@ -126,6 +126,16 @@ pub(crate) fn expire_due(tx: &Connection, now: Moment, most: u32) -> engine::Res
     Ok(expired)
 }
 
+/// Expires one order; `None` if it is not due any more.
+fn expire_one(tx: &Connection, id: OrderId, now: Moment) -> engine::Result<Option<Order>> {
+    let Some(before) = locked(tx, id)? else { return Ok(None) };
+    let from = before.state;
+    let Ok(after) = before.expire(now) else { return Ok(None) };
+    stock::give_back(tx, &after, now)?;
+    advance(tx, from, &after, &Actor::Clock, EventKind::OrderExpired)?;
+    Ok(Some(after))
+}
+
 /// Filter of an operator's list of orders.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct OrderFilter {
@@ -227,6 +237,34 @@ impl Orders {
     /// Expires up to `most` orders whose deadline has passed, the most overdue first.
     pub async fn expire_due(&self, now: Moment, most: u32) -> Result<Vec<Order>, LedgerError> {
         self.0.write(move |tx| expire_due(tx, now, most)).await
+    }
+
+    /// Like `expire_due`, each in a transaction of its own. Returns the orders that cannot be expired, too, each with
+    /// the reason.
+    pub async fn expire_each(
+        &self,
+        now: Moment,
+        most: u32,
+    ) -> Result<(Vec<Order>, Vec<(OrderId, LedgerError)>), LedgerError> {
+        let sql_text =
+            "SELECT id FROM orders WHERE state = 'awaiting_payment' AND pay_by <= ? ORDER BY pay_by LIMIT ?";
+        let due = self
+            .0
+            .read(move |connection| {
+                let mut select = connection.prepare_cached(sql_text)?;
+                let ids = select.query_map(params![now.millis(), most], |row| read_id(row, "id"))?;
+                ids.collect::<engine::Result<Vec<u64>>>()
+            })
+            .await?;
+        let (mut expired, mut failed) = (Vec::new(), Vec::new());
+        for id in due.into_iter().map(OrderId::from_raw) {
+            match self.0.write(move |tx| expire_one(tx, id, now)).await {
+                Ok(order) => expired.extend(order),
+                Err(error @ LedgerError::Unexpected(_)) => failed.push((id, error)),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok((expired, failed))
     }
 
     /// The earliest deadline of an unpaid order.

@@ -1,6 +1,6 @@
 //! Changes by several nodes at once, and claims that are recorded long after their sale has closed.
 
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -12,18 +12,6 @@ use tidegate_testing::servers::Redis;
 use tidegate_testing::{eventually, eventually_within};
 
 use crate::world::{KEY, World};
-
-fn psql(world: &World, statement: &str) -> Command {
-    let mut psql = Command::new("psql");
-    psql.args(["-d", &world.postgres.url("tidegate"), "-At", "-c", statement]);
-    psql
-}
-
-fn sql(world: &World, statement: &str) -> String {
-    let done = psql(world, statement).output().unwrap();
-    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
-    String::from_utf8_lossy(&done.stdout).trim().to_owned()
-}
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_restock_says_what_it_changed_whoever_else_restocks() {
@@ -71,7 +59,7 @@ async fn a_lost_unit_is_on_sale_again_within_two_seconds_while_others_buy() {
         redis.cli(&["hincrby", &pool, "next", "1"]);
         let found = "SELECT count(*) FROM stock_log WHERE kind = 'return' AND \"user\" = 0";
         eventually_within(Duration::from_secs(2), "the unit is found", async || {
-            let found = sql(&world, found);
+            let found = world.sql(found);
             if found == lost.to_string() { Ok(()) } else { Err(found) }
         })
         .await;
@@ -109,10 +97,9 @@ async fn a_queued_order_is_recorded_even_hours_after_its_sale_has_closed() {
     let mut buyer = Client::new(&world.urls[0], Some(&token)).unwrap();
     buyer.expect(200, Method::GET, "/v1/me", None).await.unwrap();
     let lock = "BEGIN; LOCK TABLE held; SELECT pg_sleep(600)";
-    let mut locked = psql(&world, lock).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let mut locked = world.psql(lock).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
     eventually("the ledger is locked", async || {
-        let locks =
-            sql(&world, "SELECT count(*) FROM pg_locks WHERE mode = 'AccessExclusiveLock' AND granted");
+        let locks = world.sql("SELECT count(*) FROM pg_locks WHERE mode = 'AccessExclusiveLock' AND granted");
         if locks == "0" { Err(locks) } else { Ok(()) }
     })
     .await;
@@ -125,16 +112,13 @@ async fn a_queued_order_is_recorded_even_hours_after_its_sale_has_closed() {
     for node in &mut world.nodes {
         node.take().unwrap().kill().await.unwrap();
     }
-    sql(&world, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE 'BEGIN; LOCK%'");
+    world.sql("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE 'BEGIN; LOCK%'");
     locked.wait().unwrap();
     let two_hours = 2 * 3600 * 1000;
-    sql(
-        &world,
-        &format!(
-            "UPDATE campaign SET state = 'closed', updated_at = updated_at - {two_hours},
+    world.sql(&format!(
+        "UPDATE campaign SET state = 'closed', updated_at = updated_at - {two_hours},
                  starts_at = starts_at - 2 * {two_hours}, ends_at = updated_at - {two_hours}"
-        ),
-    );
+    ));
     world.urls.clear();
     world.add_node().await;
     let mut buyer = Client::new(&world.urls[0], Some(&token)).unwrap();
@@ -145,7 +129,7 @@ async fn a_queued_order_is_recorded_even_hours_after_its_sale_has_closed() {
     })
     .await;
     eventually("the closed sale's streams are not read any more", async || {
-        let drained = sql(&world, "SELECT drained FROM campaign");
+        let drained = world.sql("SELECT drained FROM campaign");
         if drained == "1" { Ok(()) } else { Err(drained) }
     })
     .await;

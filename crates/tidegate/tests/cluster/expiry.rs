@@ -59,3 +59,22 @@ async fn unpaid_orders_expire_once_and_on_time_even_if_nodes_die() {
         (&json!(UNITS), &json!(UNITS))
     );
 }
+
+/// An order that does not hold its slot, as no order should ever be.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_order_that_cannot_be_expired_does_not_stop_the_others() {
+    let redis = Redis::start(&[]);
+    let world = World::start(&redis.url()).await;
+    let sale = world.open_sale(10, Duration::from_secs(5)).await;
+    for token in &world.tokens(4).await {
+        let mut buyer = Client::new(&world.urls[0], Some(token)).unwrap();
+        let order = buyer.post(&format!("/v1/sales/{sale}/orders"), &json!({"quantity": 1})).await.unwrap();
+        assert_eq!(order.status, 201, "{:?}", order.body);
+    }
+    world.sql("DELETE FROM held WHERE order_id = (SELECT min(id) FROM orders)");
+    eventually_within(Duration::from_secs(20), "the others expire", async || {
+        let left = world.sql("SELECT count(*) FROM orders WHERE state = 'awaiting_payment'");
+        if left == "1" { Ok(()) } else { Err(left) }
+    })
+    .await;
+}

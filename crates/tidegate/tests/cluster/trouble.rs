@@ -74,12 +74,6 @@ impl Shop {
         let held = self.world.sale().await["counters"]["awaiting_payment"].as_u64().unwrap();
         assert!(held >= self.bought as u64, "{held} of {} orders are left", self.bought);
     }
-
-    fn sql(&self, statement: &str) {
-        let url = self.world.postgres.url("tidegate");
-        let done = std::process::Command::new("psql").args(["-d", &url, "-c", statement]).output().unwrap();
-        assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
-    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -118,16 +112,16 @@ async fn postgres_failures_are_reported_and_survived() {
     let mut shop = Shop::open(&redis.url()).await;
     shop.heals().await;
     // Read-only.
-    shop.sql("ALTER SYSTEM SET default_transaction_read_only = on");
-    shop.sql("SELECT pg_reload_conf()");
+    shop.world.sql("ALTER SYSTEM SET default_transaction_read_only = on");
+    shop.world.sql("SELECT pg_reload_conf()");
     tokio::time::sleep(Duration::from_secs(1)).await;
     shop.refuses(3).await;
-    shop.sql("ALTER SYSTEM RESET default_transaction_read_only");
-    shop.sql("SELECT pg_reload_conf()");
+    shop.world.sql("ALTER SYSTEM RESET default_transaction_read_only");
+    shop.world.sql("SELECT pg_reload_conf()");
     shop.heals().await;
     // All connections are terminated, repeatedly.
     for _ in 0..3 {
-        shop.sql(
+        shop.world.sql(
             "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'tidegate'",
         );
         tokio::time::sleep(Duration::from_millis(300)).await;

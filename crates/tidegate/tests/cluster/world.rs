@@ -122,6 +122,19 @@ impl World {
         kill_process(self.pid(node), signal).unwrap();
     }
 
+    pub(crate) fn psql(&self, statement: &str) -> std::process::Command {
+        let mut psql = std::process::Command::new("psql");
+        psql.args(["-d", &self.postgres.url("tidegate"), "-At", "-c", statement]);
+        psql
+    }
+
+    /// What a statement answers.
+    pub(crate) fn sql(&self, statement: &str) -> String {
+        let done = self.psql(statement).output().unwrap();
+        assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+        String::from_utf8_lossy(&done.stdout).trim().to_owned()
+    }
+
     /// The first sale of the operators' list.
     pub(crate) async fn sale(&self) -> Value {
         let mut operator = self.operator();
