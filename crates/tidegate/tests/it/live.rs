@@ -191,7 +191,7 @@ async fn figures_continue_after_the_clock_is_set_back() {
     app.app.live.sample_all().await.unwrap();
     assert_eq!(app.app.live.figures(id).await.unwrap().totals.attempts, 0);
     bought(&mut buyer, &sale, 1).await;
-    let Clock::Manual(clock) = &app.clock else { unreachable!("tests have a manual clock") };
+    let Clock::Manual { wall: clock, .. } = &app.clock else { unreachable!("tests have a manual clock") };
     clock.fetch_sub(20_000, Ordering::SeqCst);
     app.app.live.sample_all().await.unwrap();
     assert_eq!(app.app.live.figures(id).await.unwrap().totals.attempts, 1);
