@@ -56,4 +56,5 @@ async fn sqlite_ledger_conforms() {
     };
     conformance::ledger::all(&make).await;
     conformance::draws::all(&make).await;
+    conformance::deliveries::all(&make).await;
 }

@@ -6,8 +6,7 @@ use tidegate_core::{
     ApiKeyId, CampaignId, DeliveryId, DrawId, EventKind, EventNoun, ItemId, Moment, Money, OperatorId,
     OrderId, OrderState, PlayId, Rejection, Stored, UserId, WebhookId,
 };
-use tidegate_ledger::Delivery;
-use tidegate_ledger::Event;
+use tidegate_ledger::{DueDelivery, Event};
 
 use crate::Refusal;
 use crate::context::Context;
@@ -52,7 +51,7 @@ impl Context {
 
 impl Deliveries {
     /// `Unavailable` for a kind that this version does not know: a node of a later version may send it.
-    pub(crate) async fn envelope(&self, event: &Event) -> Result<Value, Refusal> {
+    pub(crate) async fn envelope(&self, event: &Event, due: &DueDelivery) -> Result<Value, Refusal> {
         let kind = match &event.kind {
             Stored::Known(kind) => *kind,
             Stored::Unknown(text) => {
@@ -62,8 +61,8 @@ impl Deliveries {
             }
         };
         let data = match kind.noun() {
-            EventNoun::Order | EventNoun::Refund => self.order_data(event, kind).await?,
-            EventNoun::Play | EventNoun::Prize => self.play_data(event, kind).await?,
+            EventNoun::Order | EventNoun::Refund => self.order_data(event, kind, due)?,
+            EventNoun::Play | EventNoun::Prize => self.play_data(event, kind, due).await?,
             noun @ (EventNoun::Sale
             | EventNoun::Draw
             | EventNoun::Item
@@ -84,9 +83,8 @@ impl Deliveries {
         ))
     }
 
-    async fn order_data(&self, event: &Event, kind: EventKind) -> Result<Value, Refusal> {
-        let order = self.ledger.orders.get(OrderId::from_raw(event.subject)).await?;
-        let order = order.ok_or(Rejection::NotFound)?;
+    fn order_data(&self, event: &Event, kind: EventKind, due: &DueDelivery) -> Result<Value, Refusal> {
+        let order = due.order.as_ref().ok_or(Rejection::NotFound)?;
         // The state at the time of the event, which may have changed since; refund events do not change it.
         let state = match kind {
             EventKind::OrderCreated => OrderState::AwaitingPayment,
@@ -111,9 +109,8 @@ impl Deliveries {
         }))
     }
 
-    async fn play_data(&self, event: &Event, kind: EventKind) -> Result<Value, Refusal> {
-        let play = self.ledger.plays.get(PlayId::from_raw(event.subject)).await?;
-        let play = play.ok_or(Rejection::NotFound)?;
+    async fn play_data(&self, event: &Event, kind: EventKind, due: &DueDelivery) -> Result<Value, Refusal> {
+        let play = due.play.as_ref().ok_or(Rejection::NotFound)?;
         let campaign = self.directory.campaign(play.campaign).await?;
         let draw = campaign.draw().ok_or(Rejection::NotFound)?;
         let prize = play.prize.and_then(|number| Some((number, draw.prize(number)?))).map(
@@ -137,9 +134,8 @@ impl Deliveries {
     }
 
     /// The request for a coupon, for the merchant.
-    pub(crate) async fn coupon_request(&self, delivery: &Delivery) -> Result<Value, Refusal> {
-        let play = delivery.play.ok_or(Rejection::NotFound)?;
-        let play = self.ledger.plays.get(play).await?.ok_or(Rejection::NotFound)?;
+    pub(crate) async fn coupon_request(&self, due: &DueDelivery) -> Result<Value, Refusal> {
+        let play = due.play.as_ref().ok_or(Rejection::NotFound)?;
         let campaign = self.directory.campaign(play.campaign).await?;
         let prize = campaign.draw().zip(play.prize).and_then(|(draw, number)| draw.prize(number));
         let prize = prize.ok_or(Rejection::NotFound)?;
@@ -147,7 +143,7 @@ impl Deliveries {
             "coupon": prize.content, "prize": prize.name, "play_id": self.context.print(play.id),
             "draw_id": self.context.print(play.campaign.as_draw()), "user_id": self.context.print(play.user),
         });
-        let id = format!("dlv_{}", self.context.print(delivery.id));
+        let id = format!("dlv_{}", self.context.print(due.delivery.id));
         Ok(envelope(id, COUPON_REQUEST, self.context.print(play.id), play.created_at, data))
     }
 }

@@ -25,7 +25,7 @@ tables_of! {
     CampaignTables { campaigns: Campaigns, deliveries: Deliveries, draws: Draws, items: Items, stock: Stock }
     CatalogueTables { items: Items }
     ChangeTables { idempotency_keys: IdempotencyKeys }
-    DeliveryTables { deliveries: Deliveries, events: Events, orders: Orders, plays: Plays, webhooks: Webhooks }
+    DeliveryTables { deliveries: Deliveries, webhooks: Webhooks }
     EventTables { events: Events }
     GateTables { campaigns: Campaigns, leases: Leases, stock: Stock }
     FigureTables { campaigns: Campaigns, orders: Orders }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tidegate_core::ProblemCode;
 use tidegate_core::{Rejection, WebhookId};
-use tidegate_ledger::{Actor, Delivery, IdempotentRequest, Webhook};
+use tidegate_ledger::{Actor, DueDelivery, IdempotentRequest, Webhook};
 
 use crate::Refusal;
 use crate::changes::Changes;
@@ -138,23 +138,11 @@ impl Webhooks {
 }
 
 impl Deliveries {
-    pub(crate) async fn send_event(&self, id: WebhookId, delivery: &Delivery) -> SendOutcome {
-        let found = self.ledger.webhooks.get(id).await;
-        let found = found.map(|webhook| webhook.filter(|webhook| webhook.disabled.is_none()));
-        let event = match delivery.event {
-            Some(number) => self.ledger.events.get(number).await,
-            None => Ok(None),
+    pub(crate) async fn send_event(&self, webhook: &Webhook, due: &DueDelivery) -> SendOutcome {
+        let Some(event) = &due.event else {
+            return SendOutcome::Unsendable { why: "the event is gone".into() };
         };
-        let (webhook, event) = match (found, event) {
-            (Ok(Some(webhook)), Ok(Some(event))) => (webhook, event),
-            (Ok(_), Ok(_)) => {
-                return SendOutcome::Unsendable { why: "the webhook or its event is gone".into() };
-            }
-            (Err(error), _) | (_, Err(error)) => {
-                return SendOutcome::Down { why: error.to_string(), retry_after: None };
-            }
-        };
-        let body = match self.envelope(&event).await {
+        let body = match self.envelope(event, due).await {
             Ok(envelope) => envelope.to_string(),
             Err(refusal) => return unsendable(&refusal),
         };
@@ -173,15 +161,15 @@ impl Deliveries {
     }
 
     /// Requests a coupon from the merchant; the `code` in the answer is shown to the winner.
-    pub(crate) async fn send_coupon(&self, delivery: &Delivery) -> SendOutcome {
+    pub(crate) async fn send_coupon(&self, due: &DueDelivery) -> SendOutcome {
         let Some(coupons) = &self.coupons else {
             return SendOutcome::Down { why: "deliveries.coupon_url is not set".into(), retry_after: None };
         };
-        let body = match self.coupon_request(delivery).await {
+        let body = match self.coupon_request(due).await {
             Ok(body) => body.to_string(),
             Err(refusal) => return unsendable(&refusal),
         };
-        let id = format!("dlv_{}", self.context.print(delivery.id));
+        let id = format!("dlv_{}", self.context.print(due.delivery.id));
         let mut headers = signed(&id, self.context.now(), &body, &[&coupons.secret]);
         headers.push(("idempotency-key", id));
         match judged(self.outbound.post(Reach::Any, &coupons.url, &headers, body).await) {

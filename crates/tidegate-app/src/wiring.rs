@@ -6,6 +6,7 @@ use std::time::Duration;
 use tidegate_admission::Admission;
 use tidegate_core::IdSource;
 use tidegate_ledger::{CodeLimits, SqlLedger};
+use tokio::sync::Notify;
 
 use crate::accounts::{AccountRules, Accounts};
 use crate::audit::Auditing;
@@ -16,7 +17,7 @@ use crate::changes::Changes;
 use crate::clock::Clock;
 use crate::commitments::Commitments;
 use crate::context::Context;
-use crate::deliveries::{Deliveries, DeliveryRules, Targets};
+use crate::deliveries::{Deliveries, DeliveryParts, DeliveryRules};
 use crate::digest::Secret;
 use crate::directory::CampaignDirectory;
 use crate::events::EventLog;
@@ -79,6 +80,8 @@ pub struct Parts {
     pub metrics: Arc<Metrics>,
     pub rules: Rules,
     pub lost_claims: Arc<LostClaims>,
+    /// Notified after each commit of this process.
+    pub committed: Arc<Notify>,
     /// Key for public ids and derived tokens.
     pub secret: Secret,
     pub admin_key_digest: Secret,
@@ -258,15 +261,15 @@ impl App {
                 changes: changes.clone(),
                 outbound: parts.outbound.clone(),
             },
-            deliveries: Arc::new(Deliveries {
+            deliveries: Arc::new(Deliveries::new(DeliveryParts {
                 context: context.clone(),
                 ledger: ledger.as_ref().into(),
                 directory: directory.clone(),
                 outbound: parts.outbound,
                 rules: rules.deliveries,
                 coupons: rules.coupons,
-                targets: Targets::default(),
-            }),
+                wake: parts.committed,
+            })),
             events: EventLog { ledger: ledger.as_ref().into() },
             live: LiveFigures::new(FigureSources {
                 context: context.clone(),

@@ -28,6 +28,16 @@ pub fn pause_after(tries: u32, chance: f64) -> Duration {
     doubled.min(LONGEST_PAUSE).mul_f64(0.75 + chance.clamp(0.0, 1.0) / 4.0)
 }
 
+/// What lateness of an attempt counts: this program was busy, not off.
+const LATE: Duration = Duration::from_secs(60);
+
+/// How much of the time since the last attempt counts towards giving up: the pause that was planned, or longer if the
+/// target was seen failing for longer meanwhile. So attempts use up the patience, and neither a step of the clock nor a
+/// time in which this program was off does.
+pub fn counting(planned: Duration, seen_failing: Duration) -> Duration {
+    planned.max(seen_failing) + LATE
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -31,6 +31,7 @@ pub use self::tables::buyers::NewBuyer;
 pub use self::tables::console_sessions::{ConsoleSessionRecord, NewConsoleSession, OpenedBy};
 pub use self::tables::deliveries::AttemptOutcome;
 pub use self::tables::deliveries::admin::DeliveryFilter;
+pub use self::tables::deliveries::sending::{Attempt, DispatcherWork, DueDelivery};
 pub use self::tables::events::Event;
 pub use self::tables::leases::NodeLease;
 pub use self::tables::one_time_codes::{CodeCheck, CodeIssueOutcome, CodeLimits, NewCode};

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use tidegate_core::WebhookId;
-use tidegate_ledger::{Actor, LedgerError, RecordOutcome, Records, Target};
+use tidegate_ledger::{Actor, Attempt, Delivery, LedgerError, RecordOutcome, Records, Target};
 use tidegate_ledger::{AttemptOutcome, NoObserver, Observer, SqlLedger, SqliteOptions, Webhook};
 use tidegate_testing::conformance::{CAMPAIGN, NOW, campaign, claim, item};
 
@@ -197,35 +197,38 @@ async fn events_of_a_lane_are_sent_in_order_and_deleted_later() {
     ledger.webhooks.create(webhook, Actor::Operator(None), None).await.unwrap();
     ledger.items.create(item(), Actor::Operator(None), None).await.unwrap();
     ledger.items.update(item(), Actor::Operator(None)).await.unwrap();
-    assert!(ledger.webhooks.is_fan_out_due().await.unwrap());
+    assert!(ledger.deliveries.dispatcher_work(NOW).await.unwrap().fan_out);
     assert_eq!(
         ledger.webhooks.fan_out(NOW, 10).await.unwrap(),
         3,
         "the webhook's own creation is counted, but not sent"
     );
     let target = Target::Webhook(id);
-    let lease = Duration::from_secs(10);
-    let take = async |now| ledger.deliveries.take_due(target, now, lease, 10).await.unwrap();
-    let first = take(NOW).await;
+    let take = async |now, in_hand| {
+        let due = ledger.deliveries.due(vec![(target, 10)], in_hand, now).await.unwrap();
+        due.into_iter().map(|due| due.delivery).collect::<Vec<_>>()
+    };
+    let store = async |delivery: &Delivery, outcome, at| {
+        let attempt = Attempt { delivery: delivery.clone(), outcome, at };
+        ledger.deliveries.record_attempts(Arc::new(vec![attempt])).await.unwrap();
+    };
+    let first = take(NOW, vec![]).await;
     assert_eq!(first.len(), 1, "two events of one item share a lane");
-    assert_eq!(take(NOW).await, [], "the delivery is leased");
+    assert_eq!(take(NOW, vec![first[0].id]).await, [], "the delivery is being sent");
     let later = NOW + Duration::from_secs(60);
-    let failed = AttemptOutcome::Failed { error: "500".into(), due_at: later };
-    ledger.deliveries.record_attempt(first[0].clone(), failed, NOW).await.unwrap();
+    let failed = AttemptOutcome::Failed { error: "500".into(), due_at: later, counts: Duration::ZERO };
+    store(&first[0], failed, NOW).await;
     ledger.items.update(item(), Actor::Operator(None)).await.unwrap();
     ledger.webhooks.fan_out(NOW, 10).await.unwrap();
-    assert!(
-        !ledger.deliveries.is_due(target, NOW + Duration::from_secs(59)).await.unwrap(),
+    assert_eq!(
+        take(NOW + Duration::from_secs(59), vec![]).await,
+        [],
         "later deliveries of the lane wait for the retry"
     );
     let mut events = Vec::new();
-    while let Some(next) = take(later).await.pop() {
+    while let Some(next) = take(later, vec![]).await.pop() {
         events.extend(next.event);
-        ledger
-            .deliveries
-            .record_attempt(next, AttemptOutcome::Delivered { content: None }, later)
-            .await
-            .unwrap();
+        store(&next, AttemptOutcome::Delivered { content: None }, later).await;
     }
     assert!(events.len() == 3 && events.is_sorted(), "{events:?}");
     assert_eq!(ledger.deliveries.delete_finished(later).await.unwrap(), 0);

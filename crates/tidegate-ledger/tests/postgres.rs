@@ -36,6 +36,7 @@ async fn postgres_ledger_conforms() {
     let make = async || ledger(&server).await;
     conformance::ledger::all(&make).await;
     conformance::draws::all(&make).await;
+    conformance::deliveries::all(&make).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -2,6 +2,7 @@
 //!
 //! A backend's test calls `all` of a suite with a function that creates a fresh backend. A violation panics.
 
+pub mod deliveries;
 pub mod draws;
 pub mod gate;
 pub mod intake;

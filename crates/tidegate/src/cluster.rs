@@ -19,7 +19,7 @@ use tidegate_app::node::NUMBER_LEASE;
 use tidegate_app::random;
 use tidegate_app::{LOST_CLAIMS_REMEMBERED, LostClaims, Node};
 use tidegate_ledger::{Observer, PostgresOptions, SqlLedger};
-use tokio::sync::mpsc;
+use tokio::sync::{Notify, mpsc};
 
 use crate::config::Config;
 use crate::embedded::OpenApp;
@@ -54,7 +54,9 @@ pub async fn join(config: &Config) -> anyhow::Result<JoinedNode> {
 /// The same with a given clock.
 pub async fn join_with_clock(config: &Config, clock: Clock) -> anyhow::Result<JoinedNode> {
     let (health, metrics) = (Arc::new(Health::starting()), Arc::new(Metrics::default()));
-    let watch = LedgerWatch { health: health.clone(), metrics: metrics.clone() };
+    let committed = Arc::new(Notify::new());
+    let watch =
+        LedgerWatch { health: health.clone(), metrics: metrics.clone(), committed: committed.clone() };
     let ledger = Arc::new(ledger(config, Arc::new(watch))?);
     ledger.migrate().await.context("PostgreSQL cannot be used")?;
     let here = clock.now();
@@ -92,6 +94,7 @@ pub async fn join_with_clock(config: &Config, clock: Clock) -> anyhow::Result<Jo
             clock,
             health,
             metrics,
+            committed,
             lost_claims: Arc::new(LostClaims::new(LOST_CLAIMS_REMEMBERED)),
             // The same on all nodes, so that each accepts the challenges that the others issued.
             challenge_secret: keyed(&secret, &[b"cluster"]),

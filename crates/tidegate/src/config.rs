@@ -13,6 +13,7 @@ use serde::Deserialize;
 use tidegate_app::merchant::JwtSettings;
 use tidegate_app::signature::parse_secret;
 use tidegate_app::sms::{SmsKind, SmsSettings};
+use tidegate_app::webhooks::MAX_WEBHOOKS;
 
 pub use self::layers::{ConfigError, Flags, Sources, load};
 pub use self::show::{EffectiveSetting, show};
@@ -108,6 +109,7 @@ pub struct Deliveries {
     pub allow_networks: String,
     pub timeout_ms: u64,
     pub at_once: usize,
+    pub at_once_in_all: usize,
     pub give_up_after_h: u64,
     pub ca_file: String,
     pub coupon_url: String,
@@ -197,6 +199,10 @@ impl Config {
         }
         if !(1..=1000).contains(&self.deliveries.at_once) || self.deliveries.timeout_ms == 0 {
             return wrong("deliveries", "must have at_once between 1 and 1000 and timeout_ms above 0");
+        }
+        // Each target has at least one.
+        if !(MAX_WEBHOOKS + 1..=10_000).contains(&self.deliveries.at_once_in_all) {
+            return wrong("deliveries.at_once_in_all", "must be between 101 and 10000");
         }
         for (key, list) in [
             ("http.trusted_proxies", &self.http.trusted_proxies),

@@ -17,6 +17,7 @@ use tidegate_app::{App, LOST_CLAIMS_REMEMBERED, LostClaims, Node};
 use tidegate_core::Claim;
 use tidegate_ledger;
 use tidegate_ledger::{SqlLedger, SqliteOptions};
+use tokio::sync::Notify;
 
 use crate::config::Config;
 use crate::wiring;
@@ -42,9 +43,11 @@ pub async fn open(config: &Config, clock: Clock) -> anyhow::Result<OpenApp> {
 pub async fn open_with_disk(config: &Config, clock: Clock, disk: Box<dyn Disk>) -> anyhow::Result<OpenApp> {
     let data_dir = DataDir::lock(&config.data_dir)?;
     let (health, metrics) = (Arc::new(Health::starting()), Arc::new(Metrics::default()));
+    let committed = Arc::new(Notify::new());
     let gate = Arc::new(MemoryGate::default());
     let lost_claims = Arc::new(LostClaims::new(LOST_CLAIMS_REMEMBERED));
-    let ledger_watch = LedgerWatch { health: health.clone(), metrics: metrics.clone() };
+    let ledger_watch =
+        LedgerWatch { health: health.clone(), metrics: metrics.clone(), committed: committed.clone() };
     let watch = JournalWatch {
         health: health.clone(),
         metrics: metrics.clone(),
@@ -71,6 +74,7 @@ pub async fn open_with_disk(config: &Config, clock: Clock, disk: Box<dyn Disk>) 
             clock,
             health,
             metrics,
+            committed,
             lost_claims,
             secret,
             challenge_secret: random::secret()?,

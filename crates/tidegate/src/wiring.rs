@@ -20,6 +20,7 @@ use tidegate_app::webhooks::Coupons;
 use tidegate_app::{App, LostClaims, Merchant, Node, Parts, Rules};
 use tidegate_ledger::LedgerError;
 use tidegate_ledger::{CodeLimits, SqlLedger};
+use tokio::sync::Notify;
 
 use crate::config::{Config, networks};
 
@@ -31,6 +32,7 @@ pub(crate) struct Backends {
     pub(crate) health: Arc<Health>,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) lost_claims: Arc<LostClaims>,
+    pub(crate) committed: Arc<Notify>,
     pub(crate) secret: Secret,
     pub(crate) challenge_secret: Secret,
     pub(crate) admin_key_digest: Secret,
@@ -61,6 +63,7 @@ pub(crate) fn assemble(config: &Config, backends: Backends) -> anyhow::Result<Ar
         health: backends.health,
         metrics: backends.metrics,
         lost_claims: backends.lost_claims,
+        committed: backends.committed,
         secret: backends.secret,
         admin_key_digest: backends.admin_key_digest,
     }))
@@ -81,6 +84,7 @@ fn rules(config: &Config) -> Rules {
         hashing_at_once: config.accounts.hashing_at_once,
         deliveries: DeliveryRules {
             at_once: config.deliveries.at_once,
+            at_once_in_all: config.deliveries.at_once_in_all,
             timeout: Duration::from_millis(config.deliveries.timeout_ms),
             give_up_after: Duration::from_secs(config.deliveries.give_up_after_h * 3600),
         },
@@ -119,11 +123,12 @@ fn stored_secret(bytes: Vec<u8>) -> anyhow::Result<Secret> {
     bytes.try_into().ok().context("a secret in the ledger does not have 32 bytes")
 }
 
-/// Observes the ledger: updates health and metrics.
+/// Observes the ledger: updates health and metrics, and wakes those who wait for commits.
 #[derive(Clone)]
 pub(crate) struct LedgerWatch {
     pub(crate) health: Arc<Health>,
     pub(crate) metrics: Arc<Metrics>,
+    pub(crate) committed: Arc<Notify>,
 }
 
 impl tidegate_ledger::Observer for LedgerWatch {
@@ -131,6 +136,7 @@ impl tidegate_ledger::Observer for LedgerWatch {
     fn committed(&self, changes: usize, took: Duration) {
         self.metrics.ledger_batch.observe(changes as f64);
         self.metrics.ledger_seconds.observe(took.as_secs_f64());
+        self.committed.notify_one();
     }
 
     fn trouble(&self, problem: Option<&LedgerError>) {

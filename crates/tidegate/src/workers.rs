@@ -18,7 +18,10 @@ use tokio::sync::mpsc;
 const LONGEST_SLEEP: Duration = Duration::from_millis(250);
 const FOLLOW_EVERY: Duration = Duration::from_millis(500);
 const REFUNDS_EVERY: Duration = Duration::from_millis(500);
+/// Events of other nodes are found by looking.
 const DISPATCH_EVERY: Duration = Duration::from_millis(50);
+/// Rounds of the dispatcher are this far apart, so that each handles several events.
+const DISPATCH_PAUSE: Duration = Duration::from_millis(10);
 const ADMIT_EVERY: Duration = Duration::from_millis(100);
 const PROBE_EVERY: Duration = Duration::from_secs(1);
 const HOUSEKEEPING_EVERY: Duration = Duration::from_secs(3600);
@@ -174,9 +177,12 @@ async fn refunds(app: Arc<App>) -> Result<Duration, LedgerError> {
     Ok(if given == 0 { REFUNDS_EVERY } else { Duration::ZERO })
 }
 
-/// Grants prizes and sends events that are due.
+/// Grants prizes and sends events that are due; a commit or an answer of a receiver ends the wait.
 async fn deliveries(app: Arc<App>) -> Result<Duration, LedgerError> {
-    Ok(if app.deliveries.dispatch().await? { Duration::ZERO } else { DISPATCH_EVERY })
+    if !app.deliveries.dispatch().await? {
+        app.deliveries.something_due(DISPATCH_EVERY).await;
+    }
+    Ok(DISPATCH_PAUSE)
 }
 
 /// While the ledger is in trouble, writes to it to detect its recovery, since there may be no other writes. Also drops

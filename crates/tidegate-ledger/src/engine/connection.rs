@@ -164,6 +164,18 @@ impl Connection {
         Ok(ReadTransaction(self))
     }
 
+    /// Until the end of the transaction, PostgreSQL reads the few rows that a batch names by their keys. A statement
+    /// that was planned while its tables were small would otherwise keep scanning them.
+    pub(crate) fn prefer_indexes(&self) -> Result<()> {
+        match self {
+            Self::Sqlite(_) => Ok(()),
+            Self::Postgres(_) => self.execute_batch(
+                "SET LOCAL enable_seqscan = off; SET LOCAL enable_hashjoin = off; SET LOCAL enable_mergejoin = off;
+                 SET LOCAL enable_bitmapscan = off; SET LOCAL enable_sort = off; SET LOCAL jit = off",
+            ),
+        }
+    }
+
     /// Runs a statement for many rows, which it reads from the table `given`; returns the number of changed rows.
     pub(crate) fn change_many(&self, columns: &[Column], rows: &[Values<'_>], sql: &str) -> Result<usize> {
         if rows.is_empty() {

@@ -1,10 +1,10 @@
-//! Deliveries: created in the transaction of their cause, leased when due, then delivered, retried or given up.
+//! Deliveries: created in the transaction of their cause, taken when due, then delivered, retried or given up.
 //!
-//! Invariants: one worker at a time has a delivery, for the duration of its lease; per target and lane only the
-//! oldest is taken; a prize that this program delivers itself (a text, a code) is delivered in the same transaction
-//! as its state.
+//! Invariants: per target and lane only the oldest is due; a prize that this program delivers itself (a text, a code)
+//! is delivered in the same transaction as its state.
 
 pub(crate) mod admin;
+pub(crate) mod sending;
 
 use std::sync::Arc;
 
@@ -46,9 +46,18 @@ impl Target {
 /// The outcome of one attempt.
 #[derive(Clone, Debug)]
 pub enum AttemptOutcome {
-    Delivered { content: Option<String> },
-    Failed { error: String, due_at: Moment },
-    Dead { error: String },
+    Delivered {
+        content: Option<String>,
+    },
+    /// `counts` is the most of the time since the last attempt that counts towards giving up.
+    Failed {
+        error: String,
+        due_at: Moment,
+        counts: Duration,
+    },
+    Dead {
+        error: String,
+    },
 }
 
 /// Maximum stored length of an error message, in characters.
@@ -148,43 +157,22 @@ pub(crate) fn delivery(row: &Row<'_>) -> engine::Result<Delivery> {
     })
 }
 
-/// Leases the oldest due deliveries of a target, one per lane: no other worker gets them until the lease ends.
-fn take_due(
-    tx: &Connection,
-    target: Target,
-    now: Moment,
-    lease: Duration,
-    most: u32,
-) -> engine::Result<Vec<Delivery>> {
-    let due: Vec<Delivery> = tx
-        .prepare_cached(
-            "SELECT * FROM delivery AS due WHERE target = ?1 AND state IN ('new', 'failed') AND due_at <= ?2
-             AND NOT EXISTS (SELECT 1 FROM delivery AS earlier WHERE earlier.target = ?1 AND earlier.lane = due.lane
-                             AND earlier.id < due.id AND earlier.state IN ('new', 'failed'))
-             ORDER BY due_at LIMIT ?3 /*pg FOR UPDATE OF due SKIP LOCKED */",
-        )?
-        .query_map(params![target.raw(), now.millis(), most], delivery)?
-        .collect::<engine::Result<_>>()?;
-    let mut update = tx.prepare_cached("UPDATE delivery SET due_at = ? WHERE id = ?")?;
-    for taken in &due {
-        update.execute(params![(now + lease).millis(), sql(taken.id.raw())])?;
-    }
-    Ok(due)
-}
-
 /// Stores the outcome of an attempt; does nothing if the delivery is not open any more.
 fn store_attempt(
     tx: &Connection,
     delivery: &Delivery,
-    outcome: AttemptOutcome,
+    outcome: &AttemptOutcome,
     now: Moment,
 ) -> engine::Result<()> {
     let (state, error, due_at, content) = match outcome {
-        AttemptOutcome::Delivered { content } => (DeliveryState::Delivered, None, now, content),
-        AttemptOutcome::Failed { error, due_at } => (DeliveryState::Failed, Some(error), due_at, None),
+        AttemptOutcome::Delivered { content } => (DeliveryState::Delivered, None, now, content.as_deref()),
+        AttemptOutcome::Failed { error, due_at, .. } => (DeliveryState::Failed, Some(error), *due_at, None),
         AttemptOutcome::Dead { error } => (DeliveryState::Dead, Some(error), now, None),
     };
     let error: Option<String> = error.map(|error| error.chars().take(MAX_ERROR).collect());
+    if let AttemptOutcome::Failed { counts, .. } = outcome {
+        postpone_lane(tx, delivery, due_at, now, *counts)?;
+    }
     let changed = tx
         .prepare_cached(
             "UPDATE delivery SET state = ?2, tries = tries + 1, error = ?3, due_at = ?4, content = ?5, updated_at = ?6
@@ -198,15 +186,6 @@ fn store_attempt(
             content,
             now.millis()
         ])?;
-    if changed == 1 && state == DeliveryState::Failed {
-        // The later ones in its lane wait as long, so that the query for due deliveries does not return them in vain.
-        tx.prepare_cached(
-            "UPDATE delivery SET due_at = CASE WHEN due_at > ?3 THEN due_at ELSE ?3 END
-             WHERE target = ?1 AND id > ?2 AND state IN ('new', 'failed')
-             AND lane = (SELECT lane FROM delivery WHERE id = ?2)",
-        )?
-        .execute(params![delivery.target.raw(), sql(delivery.id.raw()), due_at.millis()])?;
-    }
     if changed == 1 && state != DeliveryState::Failed {
         // The next one in its lane need not wait any longer.
         tx.prepare_cached(
@@ -229,6 +208,33 @@ fn store_attempt(
         }
         _ => Ok(()),
     }
+}
+
+/// After a failure, the delivery and the later ones of its lane wait until `due_at`, so that the query for due
+/// deliveries does not return those in vain. Of the time since their last attempt only `counts` is part of their age:
+/// the beginning moves by the rest, also if the clock was set back.
+fn postpone_lane(
+    tx: &Connection,
+    delivery: &Delivery,
+    due_at: Moment,
+    now: Moment,
+    counts: Duration,
+) -> engine::Result<()> {
+    tx.prepare_cached(
+        "UPDATE delivery SET due_at = CASE WHEN due_at > ?3 THEN due_at ELSE ?3 END, updated_at = ?4,
+             open_since = open_since + CASE WHEN ?4 < updated_at THEN ?4 - updated_at
+                                            WHEN ?4 - updated_at > ?5 THEN ?4 - updated_at - ?5 ELSE 0 END
+         WHERE target = ?1 AND id >= ?2 AND state IN ('new', 'failed')
+         AND lane = (SELECT lane FROM delivery WHERE id = ?2 AND state IN ('new', 'failed'))",
+    )?
+    .execute(params![
+        delivery.target.raw(),
+        sql(delivery.id.raw()),
+        due_at.millis(),
+        now.millis(),
+        i64::try_from(counts.as_millis()).unwrap_or(i64::MAX)
+    ])?;
+    Ok(())
 }
 
 /// Delivers one prize without another system. `Err` if it can never be delivered.
@@ -281,21 +287,29 @@ fn next_code(
     .optional()
 }
 
-/// Delivers due prizes that need no other system. One that cannot be delivered becomes dead with its reason.
+/// Delivers due prizes that need no other system; a play wins one, so none waits for another. One that cannot be
+/// delivered becomes dead with its reason.
 pub(crate) fn give_due(tx: &Connection, now: Moment, most: u32) -> engine::Result<usize> {
-    let due = take_due(tx, Target::Internal, now, Duration::ZERO, most)?;
+    let due: Vec<Delivery> = tx
+        .prepare_cached(
+            "SELECT * FROM delivery AS due WHERE target = ?1 AND state IN ('new', 'failed') AND due_at <= ?2
+             ORDER BY due_at LIMIT ?3 /*pg FOR UPDATE OF due SKIP LOCKED */",
+        )?
+        .query_map(params![Target::Internal.raw(), now.millis(), most], delivery)?
+        .collect::<engine::Result<_>>()?;
     // The recorder locks campaigns first, too: the same order prevents deadlocks.
     let campaigns: Vec<CampaignId> = due.iter().filter_map(|delivery| delivery.campaign).collect();
     lock(tx, &campaigns)?;
     for delivery in &due {
         tx.execute_batch("SAVEPOINT prize")?;
-        match deliver_prize(tx, delivery, now).and_then(|outcome| store_attempt(tx, delivery, outcome, now)) {
+        match deliver_prize(tx, delivery, now).and_then(|outcome| store_attempt(tx, delivery, &outcome, now))
+        {
             Ok(()) => tx.execute_batch("RELEASE prize")?,
             // A full disk, for example: the whole batch is retried.
             Err(error) if !matches!(explain(&error), LedgerError::Unexpected(_)) => return Err(error),
             Err(error) => {
                 tx.execute_batch("ROLLBACK TO prize; RELEASE prize")?;
-                store_attempt(tx, delivery, AttemptOutcome::Dead { error: error.to_string() }, now)?;
+                store_attempt(tx, delivery, &AttemptOutcome::Dead { error: error.to_string() }, now)?;
             }
         }
     }
@@ -309,41 +323,6 @@ impl Deliveries {
     /// Releases up to `most` prizes that waited for their draw to close.
     pub async fn release_closed(&self, now: Moment, most: u32) -> Result<(), LedgerError> {
         self.0.write(move |tx| release_closed(tx, now, most)).await
-    }
-
-    /// Leases due deliveries of a target, one per lane.
-    pub async fn take_due(
-        &self,
-        target: Target,
-        now: Moment,
-        lease: Duration,
-        most: u32,
-    ) -> Result<Vec<Delivery>, LedgerError> {
-        self.0.write(move |tx| take_due(tx, target, now, lease, most)).await
-    }
-
-    /// Whether a delivery is due for a target. Called often, so it does not write.
-    pub async fn is_due(&self, target: Target, now: Moment) -> Result<bool, LedgerError> {
-        self.0.read(move |connection| {
-            connection
-                .prepare_cached(
-                    "SELECT 1 FROM delivery WHERE target = ? AND state IN ('new', 'failed') AND due_at <= ? LIMIT 1",
-                )?
-                .exists(params![target.raw(), now.millis()])
-        }).await
-    }
-
-    pub async fn is_release_due(&self) -> Result<bool, LedgerError> {
-        self.0.read(move |connection| Ok(unreleased(connection)?.is_some())).await
-    }
-
-    pub async fn record_attempt(
-        &self,
-        delivery: Delivery,
-        outcome: AttemptOutcome,
-        now: Moment,
-    ) -> Result<(), LedgerError> {
-        self.0.write(move |tx| store_attempt(tx, &delivery, outcome, now)).await
     }
 
     pub async fn by_play(&self, play: PlayId) -> Result<Option<Delivery>, LedgerError> {

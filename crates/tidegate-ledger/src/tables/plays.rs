@@ -9,7 +9,7 @@ use crate::engine;
 use crate::engine::{Connection, Database, OptionalExtension, Row, params};
 use crate::{LedgerError, Page};
 
-fn play(row: &Row<'_>) -> engine::Result<Play> {
+pub(crate) fn play(row: &Row<'_>) -> engine::Result<Play> {
     let number: Option<i64> = row.get("number")?;
     let hash: Option<[u8; 32]> = row.get("hash")?;
     Ok(Play {

@@ -11,8 +11,9 @@ use super::events::{Event, NewEvent, append_event, event};
 use super::idempotency::insert_key;
 use super::rows::{id, moment, sql, word};
 use crate::engine;
+use crate::engine::dialect::Column;
 use crate::engine::postgres::EVENT_WRITERS_LOCK;
-use crate::engine::{Connection, Database, OptionalExtension, Row, params};
+use crate::engine::{Connection, Database, OptionalExtension, Row, Values, params, row};
 use crate::{Actor, IdempotentRequest, LedgerError};
 
 #[derive(Clone, PartialEq, Eq)]
@@ -86,19 +87,36 @@ fn event_of(webhook: WebhookId, kind: EventKind) -> NewEvent<'static> {
     NewEvent { kind, campaign: None, subject: webhook.raw(), detail: None }
 }
 
-/// Queues the event for a webhook; an existing delivery is reset.
-fn owe(tx: &Connection, webhook: &Webhook, event: &Event, now: Moment) -> engine::Result<()> {
-    tx.prepare_cached(
-        "INSERT INTO delivery (target, lane, kind, event, state, due_at, open_since, created_at, updated_at)
-         VALUES (?1, ?2, 'webhook', ?3, 'new',
-                 -- Behind one that failed it waits as long, so that looking for what is due does not find it in vain.
-                 coalesce((SELECT max(due_at) FROM delivery INDEXED BY delivery_lane WHERE target = ?1 AND lane = ?2
-                           AND state = 'failed' AND state IN ('new', 'failed') AND due_at > ?4), ?4), ?4, ?4, ?4)
-         ON CONFLICT (target, event) WHERE event IS NOT NULL
-         DO UPDATE SET state = 'new', tries = 0, due_at = ?4, open_since = ?4, updated_at = ?4",
-    )?
-    .execute(params![sql(webhook.id.raw()), sql(event.subject), sql(event.id), now.millis()])?;
-    Ok(())
+const OWED: &[Column] =
+    &[Column::int("target"), Column::int("lane"), Column::int("event"), Column::int("now")];
+/// Queues events for webhooks; an existing delivery is reset.
+const OWE: &str = "
+    INSERT INTO delivery (target, lane, kind, event, state, due_at, open_since, created_at, updated_at)
+    SELECT given.target, given.lane, 'webhook', given.event, 'new',
+           -- Behind one that failed it waits as long, so that looking for what is due does not find it in vain.
+           coalesce((SELECT max(due_at) FROM delivery AS earlier INDEXED BY delivery_lane
+                     WHERE earlier.target = given.target AND earlier.lane = given.lane AND earlier.state = 'failed'
+                     AND earlier.state IN ('new', 'failed') AND earlier.due_at > given.now), given.now),
+           given.now, given.now, given.now
+    FROM given WHERE true
+    ON CONFLICT (target, event) WHERE event IS NOT NULL
+    DO UPDATE SET state = 'new', tries = 0, due_at = excluded.open_since, open_since = excluded.open_since,
+                  updated_at = excluded.updated_at";
+
+/// Queues those of the events that the webhook wants, in their order; returns how many.
+fn owe<'e>(
+    tx: &Connection,
+    webhook: &Webhook,
+    events: impl Iterator<Item = &'e Event>,
+    now: Moment,
+) -> engine::Result<usize> {
+    let wanted = events.filter(|event| webhook.wants(&event.kind));
+    let rows: Vec<Values<'_>> = wanted
+        .map(|event| row![sql(webhook.id.raw()), sql(event.subject), sql(event.id), now.millis()])
+        .collect();
+    tx.prefer_indexes()?;
+    tx.change_many(OWED, &rows, OWE)?;
+    Ok(rows.len())
 }
 
 /// The id up to which the outbox is complete. With several writers a smaller id may be committed after a greater one.
@@ -138,9 +156,7 @@ fn fan_out(tx: &Connection, now: Moment, most: u32, settled: u64) -> engine::Res
         .collect::<engine::Result<_>>()?;
     let Some(last) = events.last() else { return Ok(0) };
     for (webhook, after) in &webhooks {
-        for event in events.iter().filter(|event| event.id > *after && webhook.wants(&event.kind)) {
-            owe(tx, webhook, event, now)?;
-        }
+        owe(tx, webhook, events.iter().filter(|event| event.id > *after), now)?;
     }
     tx.prepare_cached("UPDATE fanned_out SET event = ?")?.execute([sql(last.id)])?;
     Ok(events.len())
@@ -295,30 +311,12 @@ impl Webhooks {
                 let mut select = tx.prepare_cached(
                     "SELECT * FROM outbox WHERE id > ? AND id <= (SELECT event FROM fanned_out) ORDER BY id LIMIT ?",
                 )?;
-                let (mut owed, mut last) = (0, after);
-                for event in select.query_map(params![sql(after), most], event)? {
-                    let event = event?;
-                    last = event.id;
-                    if webhook.wants(&event.kind) {
-                        owe(tx, &webhook, &event, now)?;
-                        owed += 1;
-                    }
-                }
+                let events: Vec<Event> =
+                    select.query_map(params![sql(after), most], event)?.collect::<engine::Result<_>>()?;
+                let last = events.last().map_or(after, |event| event.id);
+                let owed = owe(tx, &webhook, events.iter(), now)?;
                 append_event(tx, &by, now, event_of(id, EventKind::WebhookReplayed))?;
                 Ok((owed, last))
-            })
-            .await
-    }
-
-    pub async fn is_fan_out_due(&self) -> Result<bool, LedgerError> {
-        self.0
-            .read(move |connection| {
-                connection
-                    .prepare_cached(
-                        "SELECT 1 FROM outbox WHERE id > (SELECT event FROM fanned_out)
-                     AND EXISTS (SELECT 1 FROM webhook WHERE disabled IS NULL) LIMIT 1",
-                    )?
-                    .exists(params![])
             })
             .await
     }

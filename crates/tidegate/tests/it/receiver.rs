@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -40,6 +41,8 @@ pub(crate) enum Reply {
     Json(&'static str),
     Redirect(String),
     RetryAfter(&'static str),
+    /// 200, after this time.
+    Late(Duration),
     Hang,
 }
 
@@ -49,18 +52,54 @@ type Choose = dyn Fn(&Got, usize) -> Reply + Send + Sync;
 pub(crate) struct Receiver {
     pub(crate) address: SocketAddr,
     got: Arc<Mutex<Vec<(Got, u16)>>>,
+    busy: Arc<Busy>,
+}
+
+/// How many requests are being answered, the most there have been at once, and how many connections were made.
+#[derive(Default)]
+struct Busy {
+    now: AtomicUsize,
+    most: AtomicUsize,
+    connections: AtomicUsize,
+}
+
+/// Counts one request as long as it lives, also if its connection breaks.
+struct Counted(Arc<Busy>);
+
+impl Counted {
+    fn one(busy: &Arc<Busy>) -> Self {
+        let now = busy.now.fetch_add(1, Ordering::SeqCst) + 1;
+        busy.most.fetch_max(now, Ordering::SeqCst);
+        Self(busy.clone())
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.now.fetch_sub(1, Ordering::SeqCst);
+    }
 }
 
 impl Receiver {
     /// `choose` gets the request and the number of earlier ones, and returns the answer.
     pub(crate) async fn start(choose: impl Fn(&Got, usize) -> Reply + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let receiver = Self { address: listener.local_addr().unwrap(), got: Arc::default() };
+        let receiver =
+            Self { address: listener.local_addr().unwrap(), got: Arc::default(), busy: Arc::default() };
         let (got, choose): (_, Arc<Choose>) = (receiver.got.clone(), Arc::new(choose));
+        let busy = receiver.busy.clone();
         tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
-                let (got, choose) = (got.clone(), choose.clone());
-                let service = service_fn(move |request| answer(request, got.clone(), choose.clone()));
+                let (got, choose, busy) = (got.clone(), choose.clone(), busy.clone());
+                busy.connections.fetch_add(1, Ordering::SeqCst);
+                let service = service_fn(move |request| {
+                    let counted = Counted::one(&busy);
+                    let answering = answer(request, got.clone(), choose.clone());
+                    async move {
+                        let _counted = counted;
+                        answering.await
+                    }
+                });
                 // Errors of a connection are ignored: the sender may disconnect.
                 tokio::spawn(
                     hyper::server::conn::http1::Builder::new()
@@ -74,7 +113,8 @@ impl Receiver {
     /// Starts a receiver that answers every request with 200, over TLS.
     pub(crate) async fn start_tls(made: &rcgen::CertifiedKey<rcgen::KeyPair>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let receiver = Self { address: listener.local_addr().unwrap(), got: Arc::default() };
+        let receiver =
+            Self { address: listener.local_addr().unwrap(), got: Arc::default(), busy: Arc::default() };
         let got = receiver.got.clone();
         let key = rustls::pki_types::PrivateKeyDer::try_from(made.signing_key.serialize_der()).unwrap();
         let provider = Arc::new(rustls::crypto::ring::default_provider());
@@ -108,6 +148,21 @@ impl Receiver {
     /// All requests, with the status of the answer.
     pub(crate) fn all(&self) -> Vec<(Got, u16)> {
         self.got.lock().clone()
+    }
+
+    /// The most requests that there have been at once.
+    pub(crate) fn most_at_once(&self) -> usize {
+        self.busy.most.load(Ordering::SeqCst)
+    }
+
+    /// Number of connections that were made.
+    pub(crate) fn connections(&self) -> usize {
+        self.busy.connections.load(Ordering::SeqCst)
+    }
+
+    /// Number of requests.
+    pub(crate) fn count(&self) -> usize {
+        self.got.lock().len()
     }
 
     /// Requests answered with 2xx.
@@ -144,9 +199,13 @@ async fn answer(
         Reply::Json(body) => (200, None, *body),
         Reply::Redirect(to) => (302, Some(("location", to.clone())), ""),
         Reply::RetryAfter(seconds) => (503, Some(("retry-after", (*seconds).to_owned())), ""),
+        Reply::Late(_) => (200, None, ""),
         Reply::Hang => (0, None, ""),
     };
     got.lock().push((came, status));
+    if let Reply::Late(after) = reply {
+        tokio::time::sleep(after).await;
+    }
     if status == 0 {
         tokio::time::sleep(Duration::from_secs(600)).await;
     }

@@ -268,3 +268,192 @@ async fn retry_after_of_a_receiver_is_respected() {
     app.deliver().await;
     assert_eq!(receiver.taken().len(), 1);
 }
+
+/// Orders of several buyers at once; returns their ids.
+async fn rush(app: &mut TestApp, sale: &str, each: usize) -> Vec<String> {
+    let mut buying = tokio::task::JoinSet::new();
+    for mut buyer in app.buyers(8).await {
+        let sale = sale.to_owned();
+        buying.spawn(async move {
+            let mut orders = Vec::new();
+            for _ in 0..each {
+                orders.push(bought(&mut buyer, &sale, 1).await);
+            }
+            orders
+        });
+    }
+    buying.join_all().await.concat()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_slow_target_delays_no_other_while_a_quick_one_receives_thousands() {
+    let (hangs, slow, quick) = (
+        Receiver::start(|_, _| Reply::Hang).await,
+        Receiver::start(|_, _| Reply::Late(Duration::from_millis(400))).await,
+        Receiver::start(|_, _| Reply::Status(204)).await,
+    );
+    let mut app = allowing_loopback()
+        .with("TIDEGATE__DELIVERIES__AT_ONCE", "4")
+        .with("TIDEGATE__DELIVERIES__TIMEOUT_MS", "60000")
+        .alive()
+        .start()
+        .await;
+    let sale = app.sale(2_000, 1_000).await;
+    let orders = rush(&mut app, &sale, 250).await;
+    app.recorded().await;
+    // The quick one is the last to be given its events: the others hold all of their places by then.
+    for receiver in [&hangs, &slow, &quick] {
+        let (id, _) = hook(&mut app, &receiver.url(), &json!(["order.created"])).await;
+        let replay = format!("/v1/admin/webhooks/{id}/replay");
+        app.operator.expect(200, Method::POST, &replay, Some(&json!({"after": "0"}))).await.unwrap();
+    }
+    let told = eventually("the quick one is told everything", async || {
+        if quick.count() >= orders.len() { Ok(quick.taken()) } else { Err((quick.count(), slow.count())) }
+    });
+    let told = told.await;
+    // Two thousand events at eight per 50 ms would take the quick one 12 seconds, in which the slow one takes 120.
+    assert!(slow.count() < 60, "the slow one was told {} meanwhile", slow.count());
+    let subjects: std::collections::BTreeSet<String> =
+        told.iter().map(|got| got.json()["subject"].as_str().unwrap().to_owned()).collect();
+    assert_eq!((told.len(), subjects.len()), (orders.len(), orders.len()), "each event once");
+    assert!(quick.connections() <= 16, "connections are reused: {}", quick.connections());
+    for receiver in [&hangs, &slow, &quick] {
+        assert!((1..=4).contains(&receiver.most_at_once()), "{} at once", receiver.most_at_once());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn events_of_an_order_arrive_in_order_however_many_are_sent_at_once() {
+    // Some answers are slow, some fail: neither lets an order's second event overtake its first.
+    let receiver = Receiver::start(|_, before| match before % 13 {
+        0 => Reply::Status(500),
+        1 | 5 => Reply::Late(Duration::from_millis(20)),
+        _ => Reply::Status(200),
+    })
+    .await;
+    let mut app = allowing_loopback().with("TIDEGATE__DELIVERIES__AT_ONCE", "6").alive().start().await;
+    hook(&mut app, &receiver.url(), &json!(["order.*"])).await;
+    let sale = app.sale(1_000, 1_000).await;
+    let mut buyer = app.buyer().await;
+    let mut orders = Vec::new();
+    for _ in 0..100 {
+        let order = bought(&mut buyer, &sale, 1).await;
+        assert_eq!(cancel(&mut buyer, &order).await.status, 200);
+        orders.push(order);
+    }
+    eventually_within(Duration::from_secs(60), "every order's events arrive in order", async || {
+        let taken = receiver.taken();
+        let late = orders.iter().filter(|order| story(&taken, order) != ["order.created", "order.cancelled"]);
+        let late = late.count();
+        if late == 0 { Ok(()) } else { Err(late) }
+    })
+    .await;
+    assert!((2..=6).contains(&receiver.most_at_once()), "{} at once", receiver.most_at_once());
+}
+
+#[tokio::test]
+async fn all_targets_share_the_bound_and_each_has_a_place() {
+    let receivers = [Receiver::start(|_, _| Reply::Hang).await, Receiver::start(|_, _| Reply::Hang).await];
+    let mut app = allowing_loopback()
+        .with("TIDEGATE__DELIVERIES__AT_ONCE", "1000")
+        .with("TIDEGATE__DELIVERIES__AT_ONCE_IN_ALL", "101")
+        .with("TIDEGATE__DELIVERIES__TIMEOUT_MS", "60000")
+        .alive()
+        .start()
+        .await;
+    for receiver in &receivers {
+        hook(&mut app, &receiver.url(), &json!(["order.created"])).await;
+    }
+    let sale = app.sale(200, 200).await;
+    let mut buyer = app.buyer().await;
+    for _ in 0..60 {
+        bought(&mut buyer, &sale, 1).await;
+    }
+    // The merchant, who is asked for coupons, has a third of the 101 as well.
+    eventually("both hold all of their places", async || {
+        let counts: Vec<usize> = receivers.iter().map(Receiver::count).collect();
+        if counts == [33, 33] { Ok(()) } else { Err(counts) }
+    })
+    .await;
+    app.recorded().await;
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    assert_eq!(receivers.each_ref().map(Receiver::most_at_once), [33, 33]);
+}
+
+/// The state and the number of tries of the only delivery to webhooks.
+async fn only_delivery(app: &mut TestApp) -> (String, u64) {
+    let all = app.operator.get("/v1/admin/deliveries").await.unwrap().json();
+    let [delivery] = all["data"].as_array().unwrap().as_slice() else { panic!("{all}") };
+    (delivery["state"].as_str().unwrap().to_owned(), delivery["tries"].as_u64().unwrap())
+}
+
+#[tokio::test]
+async fn a_clock_set_ahead_gives_up_no_delivery() {
+    let receiver = Receiver::start(|_, before| Reply::Status(if before < 3 { 500 } else { 200 })).await;
+    let mut app = allowing_loopback().start().await;
+    hook(&mut app, &receiver.url(), &json!(["item.*"])).await;
+    app.item().await;
+    app.deliver().await;
+    assert_eq!(only_delivery(&mut app).await, ("failed".into(), 1));
+    let days = Duration::from_secs(40 * 24 * 3600);
+    app.clock.set_ahead(days);
+    app.deliver().await;
+    assert_eq!(only_delivery(&mut app).await, ("failed".into(), 2), "forty days in which nothing was tried");
+    // Nor do days in which this program does not run.
+    app.clock.advance(days);
+    let mut app = app.restart().await;
+    app.deliver().await;
+    assert_eq!(only_delivery(&mut app).await, ("failed".into(), 3));
+    app.clock.advance(Duration::from_secs(10));
+    app.deliver().await;
+    assert_eq!(only_delivery(&mut app).await, ("delivered".into(), 4));
+}
+
+#[tokio::test]
+async fn a_clock_set_back_holds_up_no_delivery() {
+    let receiver = Receiver::start(|_, before| Reply::Status(if before == 0 { 500 } else { 200 })).await;
+    let mut app = allowing_loopback().start().await;
+    hook(&mut app, &receiver.url(), &json!(["item.*"])).await;
+    app.clock.set_ahead(Duration::from_secs(40 * 24 * 3600));
+    app.item().await;
+    app.deliver().await;
+    assert_eq!(only_delivery(&mut app).await, ("failed".into(), 1));
+    app.clock.set_back(Duration::from_secs(40 * 24 * 3600));
+    app.deliver().await;
+    assert_eq!(only_delivery(&mut app).await, ("delivered".into(), 2));
+}
+
+#[tokio::test]
+async fn a_delivery_that_a_fast_clock_put_off_is_sent_by_the_next_start() {
+    let receiver = Receiver::start(|_, before| Reply::Status(if before == 0 { 500 } else { 200 })).await;
+    let mut app = allowing_loopback().start().await;
+    hook(&mut app, &receiver.url(), &json!(["item.*"])).await;
+    app.clock.set_ahead(Duration::from_secs(40 * 24 * 3600));
+    app.item().await;
+    app.deliver().await;
+    app.clock.set_back(Duration::from_secs(40 * 24 * 3600));
+    let mut app = app.restart().await;
+    app.deliver().await;
+    assert_eq!(only_delivery(&mut app).await, ("delivered".into(), 2));
+}
+
+#[tokio::test]
+async fn a_receiver_that_fails_for_the_time_to_give_up_is_given_up() {
+    let receiver = Receiver::start(|_, _| Reply::Status(500)).await;
+    let mut app = allowing_loopback().with("TIDEGATE__DELIVERIES__GIVE_UP_AFTER_H", "1").start().await;
+    hook(&mut app, &receiver.url(), &json!(["item.*"])).await;
+    app.item().await;
+    let mut tries = 0;
+    // The pauses of an hour: 1, 2, 4, … seconds.
+    for waited in 0..90 {
+        app.deliver().await;
+        let (state, tried) = only_delivery(&mut app).await;
+        if state == "dead" {
+            assert!(waited >= 60, "given up after {waited} minutes");
+            tries = tried;
+            break;
+        }
+        app.clock.advance(Duration::from_secs(60));
+    }
+    assert!((10..=16).contains(&tries), "{tries} tries");
+}

@@ -11,6 +11,7 @@ mod million;
 #[path = "../it/support.rs"]
 #[expect(dead_code, reason = "shared with the shorter tests, which use all of it")]
 mod support;
+mod told;
 mod visitors;
 
 #[tokio::test(flavor = "multi_thread")]
