@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tidegate_core::Moment;
 use tidegate_ledger::{LedgerError, SqlLedger};
 
@@ -21,6 +22,8 @@ pub struct Housekeeping {
     pub(crate) ledger: Arc<SqlLedger>,
     pub(crate) operators: Arc<Operators>,
     pub(crate) challenges: Arc<Challenges>,
+    /// The time up to which time is known to have passed, and the steady time of that.
+    pub(crate) passed: Mutex<Option<(Moment, Duration)>>,
 }
 
 impl Housekeeping {
@@ -29,8 +32,21 @@ impl Housekeeping {
         self.ledger.sessions.delete_expired(now).await?;
         self.ledger.one_time_codes.delete_expired(now).await?;
         self.operators.forget_old(now).await?;
-        while self.ledger.deliveries.delete_finished(now - KEEP_DELIVERIES).await? > 0 {}
+        // Among them are those that were given up: an operator may still want to send them.
+        if let Some(passed) = self.passed(now) {
+            while self.ledger.deliveries.delete_finished(passed - KEEP_DELIVERIES).await? > 0 {}
+        }
         Ok(())
+    }
+
+    /// `now`, but no later than the last time plus what has really passed since, so that a clock that is set ahead
+    /// makes nothing old. `None` at the first call.
+    fn passed(&self, now: Moment) -> Option<Moment> {
+        let steady = self.context.clock.steady();
+        let mut last = self.passed.lock();
+        let passed = last.map(|(at, since)| now.min(at + steady.saturating_sub(since)));
+        *last = Some((passed.unwrap_or(now), steady));
+        passed
     }
 
     /// Drops expired one-time values from memory.

@@ -299,6 +299,7 @@ impl App {
                 ledger: ledger.clone(),
                 operators: operators.clone(),
                 challenges: challenges.clone(),
+                passed: parking_lot::Mutex::default(),
             },
             clock,
             health,

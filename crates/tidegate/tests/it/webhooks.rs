@@ -457,3 +457,22 @@ async fn a_receiver_that_fails_for_the_time_to_give_up_is_given_up() {
     }
     assert!((10..=16).contains(&tries), "{tries} tries");
 }
+
+#[tokio::test]
+async fn a_clock_set_ahead_deletes_no_finished_delivery() {
+    let receiver = Receiver::start(|_, _| Reply::Status(200)).await;
+    let mut app = allowing_loopback().start().await;
+    hook(&mut app, &receiver.url(), &json!(["item.*"])).await;
+    app.item().await;
+    app.deliver().await;
+    let days = Duration::from_secs(40 * 24 * 3600);
+    for _ in 0..3 {
+        app.app.housekeeping.forget_old(app.app.now()).await.unwrap();
+        app.clock.set_ahead(days);
+    }
+    assert_eq!(only_delivery(&mut app).await, ("delivered".into(), 1));
+    app.clock.advance(days);
+    app.app.housekeeping.forget_old(app.app.now()).await.unwrap();
+    let left = app.operator.get("/v1/admin/deliveries").await.unwrap().json();
+    assert_eq!(left["data"], json!([]), "forty days have passed");
+}
