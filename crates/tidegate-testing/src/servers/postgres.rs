@@ -98,6 +98,16 @@ impl Postgres {
         assert!(started.success(), "{}", std::fs::read_to_string(log).unwrap_or_default());
     }
 
+    /// Allows connections from other networks than the loopback network.
+    pub fn admit(&self, network: &str) {
+        let file = format!("{}/pg_hba.conf", self.data());
+        let rules = std::fs::read_to_string(&file).unwrap();
+        std::fs::write(&file, format!("{rules}\nhost all all {network} trust\n")).unwrap();
+        let mut reload = as_somebody("pg_ctl");
+        reload.extend(["-D", &self.data(), "reload"].map(str::to_owned));
+        run(&reload);
+    }
+
     /// Stops the server as a crash would.
     pub fn stop(&self) {
         let mut stop = as_somebody("pg_ctl");

@@ -4,6 +4,7 @@ use std::process::Command;
 
 use tempfile::TempDir;
 
+use crate::chaos_proxy::ChaosProxy;
 use crate::servers::{Guarded, free_port, wait_until};
 
 /// One server; without persistence unless its arguments enable it.
@@ -82,6 +83,24 @@ impl Redis {
 
 /// Three masters, each with a replica.
 pub fn cluster() -> Vec<Redis> {
+    join((0..6).map(|_| (free_port(), Vec::new())).collect())
+}
+
+/// The same, but clients are told to connect to each server through its proxy.
+pub fn cluster_behind_proxies() -> (Vec<Redis>, Vec<ChaosProxy>) {
+    let proxies: Vec<(u16, ChaosProxy)> =
+        (0..6).map(|_| free_port()).map(|port| (port, ChaosProxy::to_port(port))).collect();
+    let announced = |(port, proxy): &(u16, ChaosProxy)| {
+        let announce = ["--cluster-announce-port".to_owned(), proxy.port().to_string()];
+        let bus = ["--cluster-announce-bus-port".to_owned(), (port + 10_000).to_string()];
+        (*port, [announce, bus].concat())
+    };
+    let nodes = join(proxies.iter().map(announced).collect());
+    (nodes, proxies.into_iter().map(|(_, proxy)| proxy).collect())
+}
+
+/// Starts servers on these ports with these additional settings and makes them a cluster.
+fn join(servers: Vec<(u16, Vec<String>)>) -> Vec<Redis> {
     let settings = [
         "--cluster-enabled",
         "yes",
@@ -93,7 +112,11 @@ pub fn cluster() -> Vec<Redis> {
         "--repl-diskless-sync-delay",
         "0",
     ];
-    let nodes: Vec<Redis> = (0..6).map(|_| Redis::start(&settings)).collect();
+    let start = |(port, more): (u16, Vec<String>)| {
+        let more: Vec<&str> = settings.into_iter().chain(more.iter().map(String::as_str)).collect();
+        Redis::start_on(port, &more)
+    };
+    let nodes: Vec<Redis> = servers.into_iter().map(start).collect();
     let addresses: Vec<String> = nodes.iter().map(|node| format!("127.0.0.1:{}", node.port)).collect();
     let mut create = Command::new("redis-cli");
     create.args(["--cluster", "create"]).args(&addresses).args(["--cluster-replicas", "1", "--cluster-yes"]);
@@ -125,8 +148,21 @@ pub struct Watched {
 }
 
 impl Watched {
+    /// The sentinel replaces a primary that is silent for a second.
     pub fn start() -> Self {
         let primary = Redis::start(&["--repl-diskless-sync-delay", "0"]);
+        let port = primary.port;
+        Self::watch(primary, port, 1000)
+    }
+
+    /// The sentinel reaches the primary, and clients are told to, through the proxy. It is never replaced.
+    pub fn start_behind_proxy() -> (Self, ChaosProxy) {
+        let primary = Redis::start(&["--repl-diskless-sync-delay", "0"]);
+        let proxy = ChaosProxy::to_port(primary.port);
+        (Self::watch(primary, proxy.port(), 3_600_000), proxy)
+    }
+
+    fn watch(primary: Redis, primary_port: u16, down_after_ms: u32) -> Self {
         let replica = Redis::start(&["--replicaof", "127.0.0.1", &primary.port.to_string()]);
         wait_until("the replica has its copy", || {
             replica.cli(&["info", "replication"]).contains("master_link_status:up")
@@ -134,9 +170,8 @@ impl Watched {
         let (port, directory) = (free_port(), tempfile::tempdir().unwrap());
         let file = directory.path().join("sentinel.conf");
         let settings = format!(
-            "port {port}\nsentinel monitor main 127.0.0.1 {} 1\nsentinel down-after-milliseconds main 1000\n\
-             sentinel failover-timeout main 5000\n",
-            primary.port
+            "port {port}\nsentinel monitor main 127.0.0.1 {primary_port} 1\n\
+             sentinel down-after-milliseconds main {down_after_ms}\nsentinel failover-timeout main 5000\n"
         );
         std::fs::write(&file, settings).unwrap();
         let arguments = [file.to_str().unwrap().to_owned(), "--sentinel".to_owned()];

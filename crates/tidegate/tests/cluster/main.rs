@@ -5,5 +5,6 @@
 mod changes;
 mod expiry;
 mod faults;
+mod silence;
 mod trouble;
 mod world;

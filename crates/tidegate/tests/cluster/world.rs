@@ -27,6 +27,7 @@ pub(crate) struct World {
     pub(crate) postgres: Postgres,
     pub(crate) urls: Vec<String>,
     redis: String,
+    database: String,
     directory: TempDir,
     _turn: MutexGuard<'static, ()>,
 }
@@ -40,26 +41,49 @@ impl World {
     pub(crate) async fn start(redis: &str) -> Self {
         let turn = TURN.lock().await;
         let postgres = Postgres::start();
-        postgres.create("tidegate");
-        let directory = tempfile::tempdir().unwrap();
-        let mut world = Self {
-            postgres,
-            nodes: Vec::new(),
-            urls: Vec::new(),
-            redis: redis.to_owned(),
-            directory,
-            _turn: turn,
-        };
+        let database = postgres.create("tidegate");
+        let mut world = Self::without_nodes(turn, redis, postgres, database);
         for _ in 0..3 {
             world.add_node().await;
         }
         world
     }
 
+    /// Starts one node that reaches PostgreSQL under the URL that `reached` returns.
+    pub(crate) async fn start_one(
+        redis: &str,
+        postgres: impl FnOnce() -> Postgres,
+        reached: impl FnOnce(&Postgres) -> String,
+    ) -> Self {
+        let turn = TURN.lock().await;
+        let postgres = postgres();
+        let database = reached(&postgres);
+        let mut world = Self::without_nodes(turn, redis, postgres, database);
+        world.add_node().await;
+        world
+    }
+
+    fn without_nodes(
+        turn: MutexGuard<'static, ()>,
+        redis: &str,
+        postgres: Postgres,
+        database: String,
+    ) -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        Self {
+            postgres,
+            nodes: Vec::new(),
+            urls: Vec::new(),
+            redis: redis.to_owned(),
+            database,
+            directory,
+            _turn: turn,
+        }
+    }
+
     pub(crate) async fn add_node(&mut self) {
-        let database = self.postgres.url("tidegate");
         let settings =
-            [("TIDEGATE_DATABASE_URL", database.as_str()), ("TIDEGATE_REDIS_URL", self.redis.as_str())];
+            [("TIDEGATE_DATABASE_URL", self.database.as_str()), ("TIDEGATE_REDIS_URL", self.redis.as_str())];
         let nowhere = self.directory.path().join("never made");
         let node = Server::start_in(&program(), &nowhere, KEY, &settings).await.unwrap();
         self.urls.push(node.url().to_owned());
