@@ -20,7 +20,7 @@ pub(crate) use self::database::Database;
 pub(crate) fn explain(error: &Error) -> LedgerError {
     match error {
         Error::Sqlite(error) => sqlite::explain(error),
-        Error::Postgres(_) => postgres::explain(error),
+        Error::Postgres(_) | Error::Silent => postgres::explain(error),
         Error::NoRow | Error::Broken(_) => LedgerError::Unexpected(error.to_string()),
     }
 }

@@ -95,6 +95,12 @@ impl SqlLedger {
         self.database.migrate().await
     }
 
+    /// Looks once whether PostgreSQL answers, and replaces connections to it that fell silent. To be called several
+    /// times a second.
+    pub async fn watch(&self) -> Result<(), LedgerError> {
+        self.database.watch().await
+    }
+
     /// Makes a write without effect, to find out whether writing works.
     pub async fn probe(&self) -> Result<(), LedgerError> {
         let update = "UPDATE intake SET recorded = recorded";

@@ -4,13 +4,14 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tidegate_core::{
     Campaign, Claim, ClaimId, Granted, IdempotencyKey, Kind, OrderId, OrderState, Rejection,
 };
 use tidegate_ledger::{Actor, LedgerError, RecordOutcome};
 use tidegate_ledger::{NoObserver, PostgresOptions, SqlLedger};
+use tidegate_testing::chaos_proxy::{ChaosProxy, Fault};
 use tidegate_testing::conformance;
 use tidegate_testing::conformance::{CAMPAIGN, NOW, claim, open_sale};
 use tidegate_testing::eventually;
@@ -216,4 +217,85 @@ async fn connection_errors_name_their_cause() {
     let (one, two) = (connect(&server.url("empty")), connect(&server.url("empty")));
     let (one, two) = tokio::join!(one.migrate(), two.migrate());
     assert!(one.is_ok() && two.is_ok());
+}
+
+/// Looks four times a second, as a node does.
+fn keep_watching(ledger: &Arc<SqlLedger>) -> tokio::task::JoinHandle<()> {
+    let ledger = ledger.clone();
+    tokio::spawn(async move {
+        loop {
+            let _ = ledger.watch().await;
+            tokio::time::sleep(Duration::from_millis(250)).await;
+        }
+    })
+}
+
+/// A ledger behind a proxy, with all of its connections open.
+async fn proxied_ledger(server: &Postgres, name: &str) -> (Arc<SqlLedger>, ChaosProxy) {
+    server.create(name);
+    let proxy = ChaosProxy::to_port(server.port);
+    let ledger = Arc::new(connect(&format!("postgres://tidegate@127.0.0.1:{}/{name}", proxy.port())));
+    ledger.migrate().await.unwrap();
+    open_sale(&ledger, 10).await;
+    (ledger, proxy)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn connections_that_fell_silent_are_replaced_within_seconds() {
+    let server = Postgres::start();
+    let (ledger, proxy) = proxied_ledger(&server, "silent").await;
+    let _watching = keep_watching(&ledger);
+    for (round, fault_ends) in [false, true].into_iter().enumerate() {
+        let id = u64::try_from(round).unwrap() + 1;
+        let silent = if fault_ends { ChaosProxy::set } else { ChaosProxy::set_open };
+        silent(&proxy, Fault::Stall);
+        let begun = Instant::now();
+        // Each kind of call is answered in time, whatever the answer is.
+        let claims = vec![Arc::new(claim(id, id, &[u32::try_from(id).unwrap()]))];
+        let (read, write, record) = tokio::join!(
+            ledger.campaigns.get(CAMPAIGN),
+            ledger.probe(),
+            ledger.claims.record_from_stream(claims.clone(), NOW),
+        );
+        let failed = [read.is_err(), write.is_err(), record.is_err()];
+        assert!(begun.elapsed() < Duration::from_secs(4), "{:?} {failed:?}", begun.elapsed());
+        if fault_ends {
+            assert_eq!(failed, [true; 3], "nothing can be answered");
+            assert!(ledger.watch().await.is_err());
+            let again = Instant::now();
+            assert!(ledger.campaigns.get(CAMPAIGN).await.is_err());
+            assert!(again.elapsed() < Duration::from_millis(100), "fails at once: {:?}", again.elapsed());
+            proxy.set(Fault::None);
+        }
+        let mended = Instant::now();
+        // A scan has ten minutes, but not on a connection on which the server does nothing.
+        eventually("scans work again", async || ledger.campaigns.audit(CAMPAIGN).await.map(drop)).await;
+        eventually("the ledger works again", async || ledger.probe().await).await;
+        eventually("claims are recorded", async || {
+            ledger.claims.record_from_stream(claims.clone(), NOW).await
+        })
+        .await;
+        assert!(mended.elapsed() < Duration::from_secs(3), "{:?}", mended.elapsed());
+    }
+}
+
+/// Waiting for a lock is silence on the connection, but not of the server.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_slow_statement_is_not_taken_for_silence() {
+    let server = Postgres::start();
+    let (ledger, proxy) = proxied_ledger(&server, "slow").await;
+    let _watching = keep_watching(&ledger);
+    let url = server.url("slow");
+    let lock = "BEGIN; LOCK TABLE campaign IN ACCESS EXCLUSIVE MODE; SELECT pg_sleep(4); COMMIT";
+    let mut holding = std::process::Command::new("psql").args(["-d", &url, "-c", lock]).spawn().unwrap();
+    let observer = connect(&url);
+    eventually("the lock is held", async || {
+        tokio::time::timeout(Duration::from_millis(50), observer.campaigns.get(CAMPAIGN)).await.is_err()
+    })
+    .await;
+    let (opened, begun) = (proxy.accepted(), Instant::now());
+    assert!(ledger.campaigns.get(CAMPAIGN).await.unwrap().is_some());
+    assert!(begun.elapsed() > Duration::from_secs(2), "it waited: {:?}", begun.elapsed());
+    assert!(proxy.accepted() <= opened + 1, "no connection was replaced");
+    assert!(holding.wait().unwrap().success());
 }

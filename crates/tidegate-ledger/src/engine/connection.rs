@@ -3,16 +3,15 @@
 //! Every statement is written once; `dialect` translates the differences. Invariant: on PostgreSQL all rows of a query
 //! are fetched before the first is read, so that reading a row may run further queries on the same connection.
 
-use std::cell::RefCell;
 use std::fmt;
 use std::ops::Deref;
+use std::time::Duration;
 
-use hashbrown::HashMap;
-use postgres::types::ToSql;
-use smallvec::SmallVec;
+use tokio_postgres::types::ToSql;
 
 use super::dialect;
 use super::dialect::Column;
+use super::postgres::Session;
 use super::values::{FromValue, Params, Value};
 pub(crate) use super::values::{Param, Values, params, row};
 
@@ -23,14 +22,17 @@ pub(crate) enum Error {
     #[error("{0}")]
     Sqlite(#[from] rusqlite::Error),
     #[error("{}", explained(.0))]
-    Postgres(#[from] postgres::Error),
+    Postgres(#[from] tokio_postgres::Error),
+    /// A call to PostgreSQL was given up: no answer in time.
+    #[error("PostgreSQL does not answer")]
+    Silent,
     /// An invariant of the ledger is violated.
     #[error("{0}")]
     Broken(String),
 }
 
 /// The server's message and code, which the client's error type omits from its `Display`.
-fn explained(error: &postgres::Error) -> String {
+fn explained(error: &tokio_postgres::Error) -> String {
     match error.as_db_error() {
         Some(said) => format!("{} ({})", said.message(), said.code().code()),
         None => {
@@ -44,13 +46,13 @@ pub(crate) type Result<T> = std::result::Result<T, Error>;
 
 pub(crate) enum Row<'r> {
     Sqlite(&'r rusqlite::Row<'r>),
-    Postgres(&'r postgres::Row),
+    Postgres(&'r tokio_postgres::Row),
 }
 
 impl Row<'_> {
     pub(crate) fn get<I, T>(&self, column: I) -> Result<T>
     where
-        I: rusqlite::RowIndex + postgres::row::RowIndex + fmt::Display + Copy,
+        I: rusqlite::RowIndex + tokio_postgres::row::RowIndex + fmt::Display + Copy,
         T: FromValue,
     {
         let value = match self {
@@ -72,44 +74,13 @@ impl Row<'_> {
     }
 }
 
-/// A connection to PostgreSQL with its prepared statements.
-pub(crate) struct Session {
-    client: RefCell<postgres::Client>,
-    statements: RefCell<HashMap<String, postgres::Statement>>,
-}
-
-impl Session {
-    fn prepare(&self, sql: &str) -> Result<postgres::Statement> {
-        if let Some(statement) = self.statements.borrow().get(sql) {
-            return Ok(statement.clone());
-        }
-        let statement = self.client.borrow_mut().prepare(&dialect::to_postgres(sql))?;
-        self.statements.borrow_mut().insert(sql.to_owned(), statement.clone());
-        Ok(statement)
-    }
-
-    fn query(&self, statement: &postgres::Statement, values: &Values<'_>) -> Result<Vec<postgres::Row>> {
-        let values: SmallVec<[&(dyn ToSql + Sync); 16]> =
-            values.iter().map(|value| value as &(dyn ToSql + Sync)).collect();
-        Ok(self.client.borrow_mut().query(statement, &values)?)
-    }
-
-    fn execute(&self, statement: &postgres::Statement, values: &Values<'_>) -> Result<usize> {
-        let values: SmallVec<[&(dyn ToSql + Sync); 16]> =
-            values.iter().map(|value| value as &(dyn ToSql + Sync)).collect();
-        let changed = self.client.borrow_mut().execute(statement, &values)?;
-        Ok(usize::try_from(changed).unwrap_or(usize::MAX))
-    }
-}
-
 pub(crate) enum Connection {
     Sqlite(rusqlite::Connection),
     Postgres(Box<Session>),
 }
 
 impl Connection {
-    pub(crate) fn postgres(client: postgres::Client) -> Self {
-        let session = Session { client: RefCell::new(client), statements: RefCell::default() };
+    pub(crate) fn postgres(session: Session) -> Self {
         Self::Postgres(Box::new(session))
     }
 
@@ -118,10 +89,17 @@ impl Connection {
         matches!(self, Self::Postgres(_))
     }
 
+    /// The connection is set up: calls have this deadline, and its process on the server is known.
+    pub(crate) fn opened(&self, process: i64, timeout: Duration) {
+        if let Self::Postgres(session) = self {
+            session.opened(i32::try_from(process).unwrap_or(0), timeout);
+        }
+    }
+
     pub(crate) fn is_closed(&self) -> bool {
         match self {
             Self::Sqlite(_) => false,
-            Self::Postgres(session) => session.client.borrow().is_closed(),
+            Self::Postgres(session) => session.is_closed(),
         }
     }
 
@@ -150,7 +128,7 @@ impl Connection {
     pub(crate) fn execute_batch(&self, sql: &str) -> Result<()> {
         match self {
             Self::Sqlite(connection) => connection.execute_batch(sql)?,
-            Self::Postgres(session) => session.client.borrow_mut().batch_execute(sql)?,
+            Self::Postgres(session) => session.execute_batch(sql)?,
         }
         Ok(())
     }
@@ -194,8 +172,7 @@ impl Connection {
             Self::Postgres(session) => {
                 let statement = session.prepare(&dialect::for_all_rows(columns, sql))?;
                 let columns = Columns::of(columns, rows);
-                let changed = session.client.borrow_mut().execute(&statement, &columns.params())?;
-                Ok(usize::try_from(changed).unwrap_or(usize::MAX))
+                session.execute_with(&statement, &columns.params())
             }
         }
     }
@@ -210,7 +187,7 @@ impl Connection {
         let columns: Vec<Columns<'_>> =
             tables.iter().map(|table| Columns::of(table.columns, table.rows)).collect();
         let params: Vec<_> = columns.iter().flat_map(Columns::params).collect();
-        session.client.borrow_mut().execute(&statement, &params)?;
+        session.execute_with(&statement, &params)?;
         Ok(())
     }
 
@@ -240,7 +217,7 @@ impl Connection {
             Self::Postgres(session) => {
                 let statement = session.prepare(&dialect::for_all_rows(columns, sql))?;
                 let columns = Columns::of(columns, rows);
-                let answer = session.client.borrow_mut().query(&statement, &columns.params())?;
+                let answer = session.query_with(&statement, &columns.params())?;
                 for row in &answer {
                     found.push(read(&Row::Postgres(row))?);
                 }
@@ -299,7 +276,7 @@ fn bind(statement: &mut rusqlite::Statement<'_>, values: &Values<'_>) -> Result<
 
 pub(crate) enum Statement<'c> {
     Sqlite(rusqlite::CachedStatement<'c>),
-    Postgres(&'c Session, postgres::Statement),
+    Postgres(&'c Session, tokio_postgres::Statement),
 }
 
 impl Statement<'_> {

@@ -92,6 +92,14 @@ impl Database {
         }
     }
 
+    /// Looks once whether PostgreSQL answers, and replaces connections to it that fell silent.
+    pub(crate) async fn watch(&self) -> std::result::Result<(), LedgerError> {
+        match &self.0 {
+            Backend::Sqlite(_) => Ok(()),
+            Backend::Postgres(postgres) => postgres.watch().await,
+        }
+    }
+
     /// Whether other nodes write to this database, too.
     pub(crate) fn is_shared(&self) -> bool {
         matches!(self.0, Backend::Postgres(_))

@@ -1,20 +1,26 @@
 //! PostgreSQL: threads with one connection each, in four pools: reads, scans, writes and recording.
 //!
-//! Invariants: every call has a timeout; a broken connection is reopened when it is next needed; a failed change is
-//! never retried here, since only its caller knows whether a retry is safe; pending claims of all streams are
+//! Invariants: every call has a timeout here, because a silent server does not keep its own; a connection that broke or
+//! fell silent is reopened when it is next needed; while the server is silent every call fails at once; a failed change
+//! is never retried here, since only its caller knows whether a retry is safe; pending claims of all streams are
 //! recorded in one transaction.
 
 mod connection_threads;
+mod server_watch;
+mod session;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use tidegate_core::{Claim, Moment};
 use tokio::sync::oneshot;
 
-use self::connection_threads::{ConnectionThreads, ThreadConnection};
+use self::connection_threads::{ConnectionThreads, Pool, ThreadConnection};
+use self::server_watch::ServerWatch;
+pub(crate) use self::session::Session;
 use super::{Connection, params};
 use crate::engine;
 use crate::{LedgerError, RecordOutcome};
@@ -41,6 +47,11 @@ const BY_INDEX: &str =
 const READ_WITHIN: Duration = Duration::from_secs(8);
 const WRITE_WITHIN: Duration = Duration::from_secs(15);
 const SCAN_WITHIN: Duration = Duration::from_secs(600);
+/// Deadline of one call of a scan, and of one of any other kind: beyond the server's own time-outs.
+const SCAN_CALL_WITHIN: Duration = Duration::from_secs(605);
+const CALL_WITHIN: Duration = Duration::from_secs(12);
+/// Scans, long changes and migrations have time.
+const SCAN_SETTINGS: &str = "SET statement_timeout = '10min'";
 
 /// The version of the schema this program writes.
 pub fn schema_version() -> u32 {
@@ -74,6 +85,7 @@ pub(crate) struct Postgres {
     recorder: ConnectionThreads,
     recordings: Arc<Mutex<VecDeque<Recording>>>,
     insert_new: bool,
+    watch: ServerWatch,
 }
 
 impl Postgres {
@@ -81,16 +93,25 @@ impl Postgres {
         let (readers, writers) = (options.readers.max(1), options.writers.max(1));
         let insert_new = options.insert_new;
         let options = Arc::new(connection_threads::Target::parse(&options.url)?);
-        let threads =
-            |name, size, settings| ConnectionThreads::start(name, size, settings, &options, &observer);
+        let (is_silent, mut calls) = (Arc::new(AtomicBool::new(false)), Vec::new());
+        let mut threads = |name, size, settings, timeout, are_long| {
+            let pool = Pool { name, size, settings, timeout, are_long };
+            ConnectionThreads::start(pool, &options, &observer, &is_silent, &mut calls)
+        };
         Ok(Self {
-            readers: threads("read", readers, "")?,
-            scanners: threads("scan", 1, "")?,
-            writers: threads("write", writers, "")?,
-            recorder: threads("record", 1, BY_INDEX)?,
+            readers: threads("read", readers, "", CALL_WITHIN, false)?,
+            scanners: threads("scan", 1, SCAN_SETTINGS, SCAN_CALL_WITHIN, true)?,
+            writers: threads("write", writers, "", CALL_WITHIN, false)?,
+            recorder: threads("record", 1, BY_INDEX, CALL_WITHIN, false)?,
             recordings: Arc::default(),
             insert_new,
+            watch: ServerWatch::new(options.clone(), calls, is_silent),
         })
+    }
+
+    /// Looks once whether the server answers, and replaces connections that fell silent.
+    pub(crate) async fn watch(&self) -> Result<(), LedgerError> {
+        self.watch.look().await
     }
 
     pub(crate) async fn read<T: Send + 'static>(
@@ -106,11 +127,7 @@ impl Postgres {
         query: impl FnOnce(&Connection) -> engine::Result<T> + Send + 'static,
     ) -> Result<T, LedgerError> {
         let late = || LedgerError::Unavailable("PostgreSQL did not answer in time".into());
-        let patient = move |connection: &Connection| {
-            connection.execute_batch("SET statement_timeout = '10min'")?;
-            query(connection)
-        };
-        self.scanners.ask(SCAN_WITHIN, late, move |connection| connection.query(patient)).await
+        self.scanners.ask(SCAN_WITHIN, late, move |connection| connection.query(query)).await
     }
 
     pub(crate) async fn write<T: Send + 'static>(
@@ -274,7 +291,11 @@ fn record_waiting(connection: &mut ThreadConnection, waiting: &Mutex<VecDeque<Re
 
 /// Classifies an error of PostgreSQL by what the caller can do about it.
 pub(crate) fn explain(error: &engine::Error) -> LedgerError {
-    let engine::Error::Postgres(failure) = error else { return LedgerError::Unexpected(error.to_string()) };
+    let failure = match error {
+        engine::Error::Postgres(failure) => failure,
+        engine::Error::Silent => return LedgerError::Unavailable(error.to_string()),
+        _ => return LedgerError::Unexpected(error.to_string()),
+    };
     let Some(state) = failure.code() else {
         // Without a message of the server the connection itself has failed.
         return LedgerError::Unavailable(error.to_string());

@@ -1,7 +1,7 @@
 //! Conversions between Rust values and both databases' parameters and columns.
 
-use postgres::types::{FromSql, IsNull, ToSql, Type, to_sql_checked};
 use smallvec::SmallVec;
+use tokio_postgres::types::{FromSql, IsNull, ToSql, Type, to_sql_checked};
 
 /// A parameter or a column.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -4,12 +4,14 @@ use std::collections::VecDeque;
 use std::panic::AssertUnwindSafe;
 use std::str::FromStr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
 use tokio::sync::{Semaphore, oneshot};
 
 use super::explain;
+use super::session::{Calls, Session};
 use crate::LedgerError;
 use crate::Observer;
 use crate::engine;
@@ -17,7 +19,8 @@ use crate::engine::{Connection, params};
 
 /// Capacity of a pool's queue; callers beyond it wait for a permit.
 const MAX_WAITING: usize = 4096;
-const CONNECT_WITHIN: Duration = Duration::from_secs(3);
+const CONNECT_WITHIN: Duration = Duration::from_secs(2);
+const TCP_USER_TIMEOUT: Duration = Duration::from_secs(5);
 /// Pause after a failed attempt to connect.
 const RECONNECT_AFTER: Duration = Duration::from_millis(200);
 /// A connection that was idle for this time is probed before use.
@@ -30,18 +33,18 @@ const OPTIONS: &str = "-c statement_timeout=10s -c lock_timeout=5s -c idle_in_tr
                        -c tcp_keepalives_count=3";
 
 /// The connection parameters.
-pub(crate) struct Target(postgres::Config);
+pub(crate) struct Target(tokio_postgres::Config);
 
 impl Target {
     pub(crate) fn parse(url: &str) -> Result<Self, LedgerError> {
-        let mut config = postgres::Config::from_str(url)
+        let mut config = tokio_postgres::Config::from_str(url)
             .map_err(|error| LedgerError::Unexpected(format!("database_url cannot be used: {error}")))?;
-        config.connect_timeout(CONNECT_WITHIN).tcp_user_timeout(CONNECT_WITHIN * 3).options(OPTIONS);
+        config.connect_timeout(CONNECT_WITHIN).tcp_user_timeout(TCP_USER_TIMEOUT).options(OPTIONS);
         // Both sides notice a host that disappears without closing its connections.
         config
             .keepalives(true)
-            .keepalives_idle(Duration::from_secs(5))
-            .keepalives_interval(Duration::from_secs(2))
+            .keepalives_idle(Duration::from_secs(2))
+            .keepalives_interval(Duration::from_secs(1))
             .keepalives_retries(3);
         if config.get_application_name().is_none() {
             config.application_name("tidegate");
@@ -49,23 +52,44 @@ impl Target {
         Ok(Self(config))
     }
 
-    fn connect(&self, settings: &str) -> engine::Result<Connection> {
-        let connection = Connection::postgres(self.0.connect(postgres::NoTls)?);
-        let version = "SELECT CAST(current_setting('server_version_num') AS BIGINT) AS version";
-        let version: i64 = connection.query_row(version, params![], |row| row.get("version"))?;
+    pub(super) fn config(&self) -> &tokio_postgres::Config {
+        &self.0
+    }
+
+    fn connect(&self, pool: Pool, calls: &Arc<Calls>) -> engine::Result<Connection> {
+        let session = Session::connect(&self.0, calls.clone())?;
+        let connection = Connection::postgres(session);
+        let about = "SELECT CAST(current_setting('server_version_num') AS BIGINT) AS version,
+                     CAST(pg_backend_pid() AS BIGINT) AS process, current_setting('synchronous_commit') AS durable";
+        let (version, process, durable): (i64, i64, String) =
+            connection.query_row(about, params![], |row| {
+                Ok((row.get("version")?, row.get("process")?, row.get("durable")?))
+            })?;
         if version < OLDEST {
             let what = format!("PostgreSQL {} is too old: 13 is the first that will do", version / 10_000);
             return Err(engine::Error::Broken(what));
         }
-        let durable = "SELECT current_setting('synchronous_commit') AS setting";
-        let durable: String = connection.query_row(durable, params![], |row| row.get("setting"))?;
         if durable == "off" {
             // A `201 Created` promises that the order is on disk.
             connection.execute_batch("SET synchronous_commit = on")?;
         }
-        connection.execute_batch(settings)?;
+        connection.execute_batch(pool.settings)?;
+        connection.opened(process, pool.timeout);
         Ok(connection)
     }
+}
+
+/// What the threads of a pool have in common.
+#[derive(Clone, Copy)]
+pub(super) struct Pool {
+    pub(super) name: &'static str,
+    pub(super) size: usize,
+    /// SQL that runs on each new connection.
+    pub(super) settings: &'static str,
+    /// Deadline of a call.
+    pub(super) timeout: Duration,
+    /// Whether a call may take minutes.
+    pub(super) are_long: bool,
 }
 
 type Work = Box<dyn FnOnce(&mut ThreadConnection) + Send>;
@@ -87,18 +111,23 @@ pub(crate) struct ConnectionThreads {
 }
 
 impl ConnectionThreads {
-    pub(crate) fn start(
-        name: &'static str,
-        size: usize,
-        settings: &'static str,
+    /// Adds the calls of its threads to `all_calls`.
+    pub(super) fn start(
+        pool: Pool,
         target: &Arc<Target>,
         observer: &Arc<dyn Observer>,
+        is_silent: &Arc<AtomicBool>,
+        all_calls: &mut Vec<Arc<Calls>>,
     ) -> Result<Self, LedgerError> {
         let shared = Arc::new(Shared { waiting: Mutex::default(), work: Condvar::new() });
-        for _ in 0..size {
+        for _ in 0..pool.size {
+            let calls = Calls::new(pool.are_long);
+            all_calls.push(calls.clone());
             let mut connection = ThreadConnection {
                 target: target.clone(),
-                settings,
+                pool,
+                calls,
+                is_silent: is_silent.clone(),
                 observer: observer.clone(),
                 connection: None,
                 used: Instant::now(),
@@ -106,7 +135,7 @@ impl ConnectionThreads {
             };
             let shared = shared.clone();
             std::thread::Builder::new()
-                .name(format!("ledger {name}"))
+                .name(format!("ledger {}", pool.name))
                 .spawn(move || {
                     while let Some(work) = shared.next() {
                         work(&mut connection);
@@ -186,8 +215,10 @@ impl Shared {
 /// One thread's connection, opened lazily.
 pub(crate) struct ThreadConnection {
     target: Arc<Target>,
-    /// SQL that runs on each new connection.
-    settings: &'static str,
+    pool: Pool,
+    calls: Arc<Calls>,
+    /// The server cannot be reached: calls fail without trying.
+    is_silent: Arc<AtomicBool>,
     observer: Arc<dyn Observer>,
     connection: Option<Connection>,
     used: Instant,
@@ -198,6 +229,9 @@ pub(crate) struct ThreadConnection {
 impl ThreadConnection {
     /// Opens the connection if it is closed or broken.
     fn connected(&mut self) -> Result<(), LedgerError> {
+        if self.is_silent.load(Ordering::Acquire) {
+            return Err(LedgerError::Unavailable("PostgreSQL does not answer".into()));
+        }
         let asks = self.used.elapsed() >= ASK_AFTER;
         self.used = Instant::now();
         let works = |connection: &Connection| {
@@ -212,7 +246,7 @@ impl ThreadConnection {
         {
             return Err(error.clone());
         }
-        match self.target.connect(self.settings) {
+        match self.target.connect(self.pool, &self.calls) {
             Ok(connection) => {
                 (self.connection, self.failed) = (Some(connection), None);
                 Ok(())
