@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use futures_util::StreamExt;
 use hashbrown::HashMap;
-use redis::{AsyncCommands, RedisResult};
+use redis::{AsyncCommands, ErrorKind, RedisResult, Value};
 use tidegate_core::{CampaignId, ClaimId, ItemId, Rejection};
 use tokio::sync::mpsc;
 
@@ -20,6 +20,9 @@ use super::Shared;
 use super::pending::ClaimOutcome;
 
 const RETRY_DELAY: Duration = Duration::from_millis(500);
+/// A subscription without messages for this long is asked whether it is alive, and given up if it does not answer in
+/// the same time.
+const PING_AFTER: Duration = Duration::from_secs(1);
 
 /// What nodes announce to all nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -127,8 +130,17 @@ async fn subscribe(
     if news.send(News::MissedMessages).is_err() {
         return Ok(());
     }
-    let mut messages = subscription.on_message();
-    while let Some(message) = messages.next().await {
+    let (mut sink, mut messages) = subscription.split();
+    loop {
+        let message = match tokio::time::timeout(PING_AFTER, messages.next()).await {
+            Ok(Some(message)) => message,
+            Ok(None) => return Err((ErrorKind::Io, "the server closed the subscription").into()),
+            Err(_) => {
+                let answer = tokio::time::timeout(PING_AFTER, sink.ping::<Value>()).await;
+                answer.unwrap_or_else(|_| Err((ErrorKind::Io, "the subscription fell silent").into()))?;
+                continue;
+            }
+        };
         let Some(shared) = shared.upgrade() else { return Ok(()) };
         let Ok(text) = message.get_payload::<String>() else { continue };
         if message.get_channel_name() == ours {
@@ -139,7 +151,6 @@ async fn subscribe(
             return Ok(());
         }
     }
-    Err((redis::ErrorKind::Io, "the server closed the subscription").into())
 }
 
 #[cfg(test)]

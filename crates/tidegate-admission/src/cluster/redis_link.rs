@@ -1,27 +1,36 @@
 //! The connection to Redis or Valkey: a single server, a primary found through sentinels, or a cluster.
 
+mod reconnecting;
 mod sentinel;
 
 use std::time::Duration;
 
-use redis::aio::{ConnectionLike, ConnectionManager, ConnectionManagerConfig, PubSub};
+use redis::aio::{ConnectionLike, PubSub};
 use redis::cluster::ClusterClientBuilder;
-use redis::cluster_async::ClusterConnection;
-use redis::{Client, Cmd, ErrorKind, FromRedisValue, Pipeline, RedisFuture, RedisResult, Value};
+use redis::io::tcp::{TcpSettings, socket2::TcpKeepalive};
+use redis::{
+    Client, Cmd, ConnectionInfo, ErrorKind, FromRedisValue, IntoConnectionInfo, Pipeline, RedisError,
+    RedisFuture, RedisResult, Value,
+};
 
-use self::sentinel::SentinelLink;
+pub use self::reconnecting::Reconnecting;
+use self::reconnecting::{CONNECT_TIMEOUT, RESPONSE_TIMEOUT, Server};
+use self::sentinel::Sentinels;
 
 /// The oldest supported major version. Valkey reports the Redis version it is compatible with.
 const MIN_VERSION: u32 = 7;
-const RESPONSE_TIMEOUT: Duration = Duration::from_secs(2);
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
+/// How long TCP waits for acknowledgements; and, on an idle connection, how soon and how often it asks for one.
+const TCP_USER_TIMEOUT: Duration = Duration::from_secs(5);
+const KEEPALIVE_AFTER: Duration = Duration::from_secs(2);
+const KEEPALIVE_EVERY: Duration = Duration::from_secs(1);
+const KEEPALIVE_PROBES: u32 = 3;
 
 /// Reconnects by itself.
 #[derive(Clone)]
 pub enum Link {
-    Single(ConnectionManager),
-    Sentinel(SentinelLink),
-    Cluster(ClusterConnection),
+    /// A single server, or the primary that sentinels name.
+    One(Reconnecting),
+    Cluster(Reconnecting),
 }
 
 const SENTINEL_SCHEME: &str = "redis+sentinel://";
@@ -30,44 +39,66 @@ fn split_urls(urls: &str) -> Vec<&str> {
     urls.split(',').map(str::trim).filter(|url| !url.is_empty()).collect()
 }
 
+/// Both ends of a connection may vanish without a word.
+fn tcp_settings() -> TcpSettings {
+    let keepalive = TcpKeepalive::new()
+        .with_time(KEEPALIVE_AFTER)
+        .with_interval(KEEPALIVE_EVERY)
+        .with_retries(KEEPALIVE_PROBES);
+    TcpSettings::default().set_nodelay(true).set_keepalive(keepalive).set_user_timeout(TCP_USER_TIMEOUT)
+}
+
+fn with_tcp_settings(url: &str) -> RedisResult<ConnectionInfo> {
+    Ok(url.into_connection_info()?.set_tcp_settings(tcp_settings()))
+}
+
 impl Link {
     /// `redis://host:port` for a single server, several of these separated by commas for a cluster, or
     /// `redis+sentinel://host:port,host:port/name` for the primary that the sentinels know by this name.
     pub async fn open(urls: &str) -> RedisResult<Self> {
         if let Some(sentinels) = urls.strip_prefix(SENTINEL_SCHEME) {
-            return Ok(Self::Sentinel(SentinelLink::parse(sentinels)?));
+            let sentinels = Sentinels::parse(sentinels, tcp_settings())?;
+            return Ok(Self::One(Reconnecting::open(Server::Sentinels(sentinels)).await?));
         }
         let nodes = split_urls(urls);
         if let [one] = nodes[..] {
-            let config = ConnectionManagerConfig::new()
-                // The callers retry by themselves; short delays find a server soon after it is back.
-                .set_number_of_retries(1)
-                .set_max_delay(Duration::from_millis(200))
-                .set_response_timeout(Some(RESPONSE_TIMEOUT))
-                .set_connection_timeout(Some(CONNECT_TIMEOUT));
-            return Ok(Self::Single(ConnectionManager::new_with_config(Client::open(one)?, config).await?));
+            let client = Client::open(with_tcp_settings(one)?)?;
+            return Ok(Self::One(Reconnecting::open(Server::One(client)).await?));
         }
         let client = ClusterClientBuilder::new(nodes)
             .response_timeout(RESPONSE_TIMEOUT)
             .connection_timeout(CONNECT_TIMEOUT)
+            .tcp_settings(tcp_settings())
             .build()?;
-        Ok(Self::Cluster(client.get_async_connection().await?))
+        Ok(Self::Cluster(Reconnecting::open(Server::Cluster(client)).await?))
+    }
+
+    fn connection(&self) -> &Reconnecting {
+        match self {
+            Self::One(connection) | Self::Cluster(connection) => connection,
+        }
     }
 
     /// A connection for publish/subscribe. With several servers, `attempt` chooses one in turn.
     pub async fn pubsub(&self, urls: &str, attempt: usize) -> RedisResult<PubSub> {
-        let client = match self {
-            Self::Sentinel(sentinel) => sentinel.client().await?,
-            Self::Single(_) | Self::Cluster(_) => {
-                let urls = split_urls(urls);
-                Client::open(urls[attempt % urls.len().max(1)])?
-            }
+        let open = async {
+            let client = match self.connection().server() {
+                Server::Sentinels(sentinels) => sentinels.find_primary().await?,
+                Server::One(client) => client.clone(),
+                Server::Cluster(_) => {
+                    let urls = split_urls(urls);
+                    Client::open(with_tcp_settings(urls[attempt % urls.len().max(1)])?)?
+                }
+            };
+            client.get_async_pubsub().await
         };
-        client.get_async_pubsub().await
+        let late = |_| Err(RedisError::from((ErrorKind::Io, "no connection for messages in time")));
+        tokio::time::timeout(RESPONSE_TIMEOUT, open).await.unwrap_or_else(late)
     }
 
+    /// Whether the server answers within a second. While it is silent, all other commands fail at once.
     pub async fn ping(&self) -> RedisResult<()> {
-        redis::cmd("PING").query_async(&mut self.clone()).await
+        self.connection().ping().await
     }
 
     /// An error if a server is older than the minimum version.
@@ -99,8 +130,7 @@ fn versions(reply: &Value) -> Vec<(u32, String)> {
 impl std::fmt::Debug for Link {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
-            Self::Single(_) => "Link::Single",
-            Self::Sentinel(_) => "Link::Sentinel",
+            Self::One(_) => "Link::One",
             Self::Cluster(_) => "Link::Cluster",
         })
     }
@@ -108,11 +138,7 @@ impl std::fmt::Debug for Link {
 
 impl ConnectionLike for Link {
     fn req_packed_command<'a>(&'a mut self, command: &'a Cmd) -> RedisFuture<'a, Value> {
-        match self {
-            Self::Single(single) => single.req_packed_command(command),
-            Self::Sentinel(sentinel) => Box::pin(sentinel.send(command)),
-            Self::Cluster(cluster) => cluster.req_packed_command(command),
-        }
+        Box::pin(self.connection().send(command))
     }
 
     fn req_packed_commands<'a>(
@@ -121,19 +147,11 @@ impl ConnectionLike for Link {
         offset: usize,
         count: usize,
     ) -> RedisFuture<'a, Vec<Value>> {
-        match self {
-            Self::Single(single) => single.req_packed_commands(pipeline, offset, count),
-            Self::Sentinel(sentinel) => Box::pin(sentinel.send_pipeline(pipeline, offset, count)),
-            Self::Cluster(cluster) => cluster.req_packed_commands(pipeline, offset, count),
-        }
+        Box::pin(self.connection().send_pipeline(pipeline, offset, count))
     }
 
     fn get_db(&self) -> i64 {
-        match self {
-            Self::Single(single) => single.get_db(),
-            Self::Sentinel(_) => 0,
-            Self::Cluster(cluster) => cluster.get_db(),
-        }
+        self.connection().get_db()
     }
 }
 

@@ -258,6 +258,7 @@ impl Intake for StreamIntake {
     }
 
     async fn next(&self, max: usize) -> (Position, Vec<Arc<Claim>>) {
+        let mut is_failing = false;
         loop {
             self.wait_for_burst().await;
             match self.poll(max).await {
@@ -274,7 +275,10 @@ impl Intake for StreamIntake {
                     self.wait_for_claims(pause).await;
                 }
                 Err(error) => {
-                    tracing::warn!(%error, "the intake does not answer");
+                    if !is_failing {
+                        tracing::warn!(%error, "the intake does not answer; will retry");
+                    }
+                    is_failing = true;
                     tokio::time::sleep(RETRY_DELAY).await;
                 }
             }

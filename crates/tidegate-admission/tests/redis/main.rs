@@ -7,6 +7,7 @@ mod buyers;
 mod differential;
 mod gate;
 mod late;
+mod link;
 mod nodes;
 mod shards;
 mod stream;

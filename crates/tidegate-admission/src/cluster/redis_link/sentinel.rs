@@ -1,38 +1,22 @@
-//! The primary found through sentinels; looked up again when the connection breaks or the server is no longer primary.
+//! The primary as the sentinels know it. They are asked anew for every connection, over new connections: one that was
+//! kept could have fallen silent.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use redis::io::tcp::TcpSettings;
+use redis::sentinel::{Sentinel, SentinelNodeConnectionInfo};
+use redis::{Client, ErrorKind, RedisConnectionInfo, RedisError, RedisResult};
 
-use parking_lot::Mutex;
-use redis::aio::{ConnectionLike, MultiplexedConnection};
-use redis::sentinel::{SentinelClient, SentinelNodeConnectionInfo, SentinelServerType};
-use redis::{
-    AsyncConnectionConfig, Client, Cmd, ErrorKind, Pipeline, RedisConnectionInfo, RedisError, RedisResult,
-    Value,
-};
+use super::with_tcp_settings;
 
-use super::{CONNECT_TIMEOUT, RESPONSE_TIMEOUT};
-
-/// All clones share one connection.
-#[derive(Clone)]
-pub struct SentinelLink(Arc<Inner>);
-
-struct Inner {
-    sentinels: tokio::sync::Mutex<SentinelClient>,
-    /// The connection in use with its number, so that a late error does not drop a newer connection.
-    current: Mutex<Option<(u64, MultiplexedConnection)>>,
-    next_number: AtomicU64,
+pub(super) struct Sentinels {
+    /// `redis://host:port` of each sentinel.
+    urls: Vec<String>,
+    name: String,
+    primary: SentinelNodeConnectionInfo,
 }
 
-impl std::fmt::Debug for SentinelLink {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("SentinelLink(..)")
-    }
-}
-
-impl SentinelLink {
+impl Sentinels {
     /// Parses `host:26379,host:26379/name`, optionally preceded by `user:password@` for the primary.
-    pub(super) fn parse(rest: &str) -> RedisResult<Self> {
+    pub(super) fn parse(rest: &str, tcp: TcpSettings) -> RedisResult<Self> {
         let invalid = || {
             RedisError::from((
                 ErrorKind::InvalidClientConfig,
@@ -42,74 +26,26 @@ impl SentinelLink {
         let (hosts, name) = rest.rsplit_once('/').filter(|(_, name)| !name.is_empty()).ok_or_else(invalid)?;
         let (login, hosts) =
             hosts.rsplit_once('@').map_or((None, hosts), |(login, hosts)| (Some(login), hosts));
-        let login = login.map(|login| {
+        let mut primary = SentinelNodeConnectionInfo::default().set_tcp_settings(tcp);
+        if let Some(login) = login {
             let (user, password) = login.split_once(':').unwrap_or(("", login));
             let info = RedisConnectionInfo::default().set_password(password);
             let info = if user.is_empty() { info } else { info.set_username(user) };
-            SentinelNodeConnectionInfo::default().set_redis_connection_info(info)
-        });
-        let hosts: Vec<String> = hosts.split(',').map(|host| format!("redis://{}", host.trim())).collect();
-        let sentinels = SentinelClient::build(hosts, name.to_owned(), login, SentinelServerType::Master)?;
-        Ok(Self(Arc::new(Inner {
-            sentinels: tokio::sync::Mutex::new(sentinels),
-            current: Mutex::new(None),
-            next_number: AtomicU64::new(0),
-        })))
+            primary = primary.set_redis_connection_info(info);
+        }
+        let urls: Vec<String> = hosts.split(',').map(|host| format!("redis://{}", host.trim())).collect();
+        let sentinels = Self { urls, name: name.to_owned(), primary };
+        sentinels.client()?;
+        Ok(sentinels)
+    }
+
+    fn client(&self) -> RedisResult<Sentinel> {
+        let infos = self.urls.iter().map(|url| with_tcp_settings(url)).collect::<RedisResult<_>>()?;
+        Sentinel::build(infos)
     }
 
     /// A new client of the primary.
-    pub(super) async fn client(&self) -> RedisResult<Client> {
-        self.0.sentinels.lock().await.async_get_client().await
-    }
-
-    async fn connection(&self) -> RedisResult<(u64, MultiplexedConnection)> {
-        if let Some(current) = &*self.0.current.lock() {
-            return Ok(current.clone());
-        }
-        let mut sentinels = self.0.sentinels.lock().await;
-        // Another task may have connected while this one waited for the lock.
-        if let Some(current) = &*self.0.current.lock() {
-            return Ok(current.clone());
-        }
-        let config = AsyncConnectionConfig::new()
-            .set_connection_timeout(Some(CONNECT_TIMEOUT))
-            .set_response_timeout(Some(RESPONSE_TIMEOUT));
-        let connection = sentinels.get_async_connection_with_config(&config).await?;
-        let current = (self.0.next_number.fetch_add(1, Ordering::Relaxed), connection);
-        *self.0.current.lock() = Some(current.clone());
-        Ok(current)
-    }
-
-    /// Drops the connection after an error that a broken connection or a demoted primary causes: the next command
-    /// asks the sentinels again.
-    fn check<T>(&self, number: u64, reply: RedisResult<T>) -> RedisResult<T> {
-        if let Err(error) = &reply {
-            let is_demoted =
-                matches!(error.code(), Some("READONLY" | "MASTERDOWN" | "LOADING" | "NOREPLICAS"));
-            let mut current = self.0.current.lock();
-            if (is_demoted || error.is_io_error() || error.is_timeout() || error.is_connection_dropped())
-                && current.as_ref().is_some_and(|(used, _)| *used == number)
-            {
-                *current = None;
-            }
-        }
-        reply
-    }
-
-    pub(super) async fn send(&self, command: &Cmd) -> RedisResult<Value> {
-        let (number, mut connection) = self.connection().await?;
-        let reply = connection.req_packed_command(command).await;
-        self.check(number, reply)
-    }
-
-    pub(super) async fn send_pipeline(
-        &self,
-        pipeline: &Pipeline,
-        offset: usize,
-        count: usize,
-    ) -> RedisResult<Vec<Value>> {
-        let (number, mut connection) = self.connection().await?;
-        let reply = connection.req_packed_commands(pipeline, offset, count).await;
-        self.check(number, reply)
+    pub(super) async fn find_primary(&self) -> RedisResult<Client> {
+        self.client()?.async_master_for(&self.name, Some(&self.primary)).await
     }
 }
