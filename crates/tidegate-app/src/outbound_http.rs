@@ -3,7 +3,8 @@
 //!
 //! Invariants: a name is resolved once, and the connection goes to the address that was checked; private and loopback
 //! addresses are reached only where the configuration allows their network; redirects are not followed; every request
-//! has a timeout, and every answer a size limit.
+//! has a timeout, from the resolution of the name to the last byte of the answer, and every answer a size limit; a
+//! connection on which a request timed out is not used again.
 
 use std::future::Future;
 use std::io;
@@ -28,6 +29,11 @@ use rustls::pki_types::pem::PemObject;
 
 /// The largest answer that is read, in bytes.
 const MAX_ANSWER: usize = 64 << 10;
+/// Deadline of opening a connection to one address, and of TCP's acknowledgements.
+const CONNECT_WITHIN: Duration = Duration::from_secs(5);
+const KEEPALIVE_AFTER: Duration = Duration::from_secs(5);
+const KEEPALIVE_EVERY: Duration = Duration::from_secs(2);
+const KEEPALIVE_PROBES: u32 = 3;
 
 /// Why a request did not get an answer.
 #[derive(Debug, thiserror::Error)]
@@ -99,7 +105,12 @@ impl OutboundHttp {
             let mut http = HttpConnector::new_with_resolver(Resolver { reach, allowed: allowed.clone() });
             http.enforce_http(false);
             http.set_nodelay(true);
-            http.set_connect_timeout(Some(settings.timeout));
+            http.set_connect_timeout(Some(settings.timeout.min(CONNECT_WITHIN)));
+            // A kept connection whose other end has vanished is noticed before it is used again.
+            http.set_keepalive(Some(KEEPALIVE_AFTER));
+            http.set_keepalive_interval(Some(KEEPALIVE_EVERY));
+            http.set_keepalive_retries(Some(KEEPALIVE_PROBES));
+            http.set_tcp_user_timeout(Some(CONNECT_WITHIN));
             let tls =
                 rustls::ClientConfig::builder_with_provider(rustls::crypto::ring::default_provider().into())
                     .with_safe_default_protocol_versions()?
@@ -300,6 +311,8 @@ fn embedded_v4(address: Ipv6Addr) -> Option<Ipv4Addr> {
 
 #[cfg(test)]
 mod tests {
+    use tidegate_testing::chaos_proxy::{ChaosProxy, Fault};
+
     use super::*;
 
     #[test]
@@ -380,5 +393,34 @@ mod tests {
         ] {
             assert!(check(url).is_err(), "{url}");
         }
+    }
+
+    /// A kept connection may have fallen silent: the request that meets the silence times out, the next one does not.
+    #[tokio::test]
+    async fn a_connection_that_timed_out_is_not_used_again() {
+        use tokio::io::{AsyncReadExt, AsyncWriteExt};
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let proxy = ChaosProxy::start(listener.local_addr().unwrap());
+        tokio::spawn(async move {
+            while let Ok((mut stream, _)) = listener.accept().await {
+                tokio::spawn(async move {
+                    while stream.read(&mut [0; 4096]).await.is_ok_and(|read| read > 0) {
+                        stream.write_all(b"HTTP/1.1 204 No Content\r\n\r\n").await.unwrap();
+                    }
+                });
+            }
+        });
+        let timeout = Duration::from_millis(500);
+        let outbound =
+            OutboundHttp::new(&OutboundSettings { timeout, ..OutboundSettings::default() }).unwrap();
+        let url = format!("http://127.0.0.1:{}/", proxy.port());
+        let post = async || outbound.post(Reach::Any, &url, &[], String::new()).await;
+        assert_eq!(post().await.unwrap().status, 204);
+        assert_eq!(post().await.unwrap().status, 204);
+        assert_eq!(proxy.accepted(), 1, "the connection is kept");
+        proxy.set_open(Fault::Stall);
+        assert!(matches!(post().await, Err(OutboundError::Timeout(_))));
+        assert_eq!(post().await.unwrap().status, 204);
+        assert_eq!(proxy.accepted(), 2);
     }
 }
