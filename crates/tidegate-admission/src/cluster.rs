@@ -311,6 +311,12 @@ impl Cluster {
         RedisWaitingRoom::new(self.link(), &self.0.options.prefix, campaign)
     }
 
+    /// Answers the requests that wait for outcomes: they are late. Their claims stay pending.
+    pub fn answer_as_late(&self) {
+        self.0.claims.pending.answer_as_late();
+    }
+
+    /// Whether Redis answers within a second.
     pub async fn ping(&self) -> Result<(), GateError> {
         Ok(self.gate().link().ping().await?)
     }

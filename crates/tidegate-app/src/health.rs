@@ -14,6 +14,8 @@ pub enum Part {
     Journal,
     Gate,
     Ledger,
+    /// PostgreSQL does not answer. `Ledger` is what statements report, and is over once one has succeeded.
+    LedgerConnection,
     Shutdown,
 }
 
@@ -25,6 +27,7 @@ impl Part {
             Self::Journal => "journal",
             Self::Gate => "gate",
             Self::Ledger => "ledger",
+            Self::LedgerConnection => "ledger_connection",
             Self::Shutdown => "shutdown",
         }
     }

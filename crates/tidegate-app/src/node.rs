@@ -11,7 +11,7 @@ use hashbrown::HashMap;
 use parking_lot::Mutex;
 use tidegate_admission::{Admission, News};
 use tidegate_core::{Kind, Moment};
-use tidegate_ledger::{LedgerError, NodeLease};
+use tidegate_ledger::{LedgerError, NodeLease, SqlLedger};
 
 use crate::Refusal;
 use crate::accounts::Accounts;
@@ -28,6 +28,8 @@ use crate::tables::NodeTables;
 pub const NUMBER_LEASE: Duration = Duration::from_secs(30);
 /// How long after a renewal a node is sure of its number; shorter than the lease.
 const NUMBER_SURE: Duration = Duration::from_secs(25);
+/// How long a server may be silent before orders that wait for it are answered.
+const ANSWER_LATE_AFTER: Duration = Duration::from_millis(500);
 /// Lease of a worker.
 const WORKER_LEASE: Duration = Duration::from_secs(3);
 
@@ -138,6 +140,7 @@ pub struct NodeDuties {
     pub(crate) context: Arc<Context>,
     pub(crate) admission: Arc<Admission>,
     pub(crate) ledger: NodeTables,
+    pub(crate) database: Arc<SqlLedger>,
     pub(crate) directory: Arc<CampaignDirectory>,
     pub(crate) gate: Arc<GateSync>,
     pub(crate) catalogue: Arc<Catalogue>,
@@ -147,6 +150,9 @@ pub struct NodeDuties {
     /// `None` in the embedded deployment.
     pub(crate) leases: Option<Leases>,
     pub(crate) started_at: Moment,
+    /// Since when Redis and PostgreSQL have not answered.
+    pub(crate) gate_problem: Mutex<Option<Instant>>,
+    pub(crate) ledger_problem: Mutex<Option<Instant>>,
 }
 
 impl NodeDuties {
@@ -170,7 +176,13 @@ impl NodeDuties {
     /// Renews the lease on this node's number and sets its clock by the database's.
     pub async fn renew_number(&self) -> Result<(), LedgerError> {
         let (name, asked) = (format!("node {}", self.node.number), Instant::now());
-        let kept = self.ledger.leases.take(name, self.node.name.clone(), millis(NUMBER_LEASE)).await?;
+        let kept = self.ledger.leases.take(name, self.node.name.clone(), millis(NUMBER_LEASE)).await;
+        let kept = kept.inspect_err(|_| {
+            if !self.number.is_valid() {
+                let problem = "the lease on this node's number has ended and cannot be renewed";
+                self.context.health.set(Part::Node, Some(problem));
+            }
+        })?;
         if kept {
             self.number.renewed(asked);
         }
@@ -182,6 +194,36 @@ impl NodeDuties {
             self.context.clock.synchronise(before, there, Clock::System.now());
         }
         Ok(())
+    }
+
+    /// Looks once whether Redis answers, and says so. Returns whether it does.
+    pub async fn watch_gate(&self) -> bool {
+        let Some(cluster) = self.admission.cluster() else { return true };
+        let problem = cluster.ping().await.err().map(|error| format!("Redis does not answer: {error}"));
+        self.report(&self.gate_problem, Part::Gate, problem)
+    }
+
+    /// The same for PostgreSQL. Connections that fell silent are replaced.
+    pub async fn watch_ledger(&self) -> bool {
+        let problem = self.database.watch().await.err().map(|error| error.to_string());
+        self.report(&self.ledger_problem, Part::LedgerConnection, problem)
+    }
+
+    /// Sets or clears a problem. Orders that wait for a server which does not answer are told that they are late: they
+    /// remain where they are, and their outcome is found by their ids.
+    fn report(&self, since: &Mutex<Option<Instant>>, part: Part, problem: Option<String>) -> bool {
+        self.context.health.set(part, problem.as_deref());
+        let mut since = since.lock();
+        if problem.is_none() {
+            *since = None;
+            return true;
+        }
+        if since.get_or_insert_with(Instant::now).elapsed() >= ANSWER_LATE_AFTER
+            && let Some(cluster) = self.admission.cluster()
+        {
+            cluster.answer_as_late();
+        }
+        false
     }
 
     /// Releases this node's leases, so that other nodes need not wait until they end.

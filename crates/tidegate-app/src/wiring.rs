@@ -292,6 +292,9 @@ impl App {
                 number,
                 leases: cluster.map(|_| Leases::new(ledger.as_ref().into(), node.name.clone())),
                 started_at: clock.now(),
+                database: ledger.clone(),
+                gate_problem: parking_lot::Mutex::default(),
+                ledger_problem: parking_lot::Mutex::default(),
                 node,
             },
             housekeeping: Housekeeping {

@@ -28,6 +28,11 @@ const HOUSEKEEPING_EVERY: Duration = Duration::from_secs(3600);
 const RECONCILE_EVERY: Duration = Duration::from_secs(10);
 const MISSING_UNITS_EVERY: Duration = Duration::from_millis(500);
 const KEEP_NODE_EVERY: Duration = Duration::from_secs(5);
+/// How often Redis and PostgreSQL are asked whether they answer, and how soon again if they do not.
+const WATCH_EVERY: Duration = Duration::from_millis(250);
+const WATCH_AGAIN: Duration = Duration::from_millis(50);
+/// How soon the ledger is probed again, and the node's number renewed, while that fails.
+const RECOVER_EVERY: Duration = Duration::from_millis(250);
 const LEASE_RETRY: Duration = Duration::from_secs(1);
 const MIN_FOLLOW_PAUSE: Duration = Duration::from_millis(50);
 const NEWS_AT_ONCE: usize = 1000;
@@ -51,8 +56,11 @@ pub fn start(app: &Arc<App>) {
     repeat_with_lease(app, "missing units", missing_units);
 }
 
-/// Starts the workers of a cluster node: renewing its number, and processing messages from other nodes.
+/// Starts the workers of a cluster node: watching its servers, renewing its number, and processing messages from other
+/// nodes.
 pub fn start_node(app: &Arc<App>, mut news: mpsc::UnboundedReceiver<News>) {
+    repeat(app, "watching Redis", watch_gate);
+    repeat(app, "watching PostgreSQL", watch_ledger);
     repeat(app, "keeping the node's number", renew_node_number);
     // Weak: this task runs as long as the channel is open, and must not keep the app alive.
     let app = Arc::downgrade(app);
@@ -106,8 +114,10 @@ where
             let rest = round.unwrap_or_else(|_| Err(LedgerError::Unexpected("the worker panicked".into())));
             let rest = rest.unwrap_or_else(|error| {
                 // Trouble with the ledger is already reported by its health state.
-                if app.health.problem(Part::Shutdown).is_none() && app.health.problem(Part::Ledger).is_none()
-                {
+                let is_reported = [Part::Shutdown, Part::Ledger, Part::LedgerConnection]
+                    .into_iter()
+                    .any(|part| app.health.problem(part).is_some());
+                if !is_reported {
                     tracing::error!(%error, worker = name, "a worker failed and will be retried");
                 }
                 AFTER_FAILURE
@@ -150,9 +160,16 @@ async fn follow(app: Arc<App>) -> Result<Duration, LedgerError> {
     Ok(Duration::ZERO)
 }
 
+async fn watch_gate(app: Arc<App>) -> Result<Duration, LedgerError> {
+    Ok(if app.node.watch_gate().await { WATCH_EVERY } else { WATCH_AGAIN })
+}
+
+async fn watch_ledger(app: Arc<App>) -> Result<Duration, LedgerError> {
+    Ok(if app.node.watch_ledger().await { WATCH_EVERY } else { WATCH_AGAIN })
+}
+
 async fn renew_node_number(app: Arc<App>) -> Result<Duration, LedgerError> {
-    app.node.renew_number().await?;
-    Ok(KEEP_NODE_EVERY)
+    Ok(if app.node.renew_number().await.is_ok() { KEEP_NODE_EVERY } else { RECOVER_EVERY })
 }
 
 /// Compares gate and ledger. A difference found twice, with nothing in transit, is repaired.
@@ -188,10 +205,10 @@ async fn deliveries(app: Arc<App>) -> Result<Duration, LedgerError> {
 /// While the ledger is in trouble, writes to it to detect its recovery, since there may be no other writes. Also drops
 /// expired one-time values from memory.
 async fn probe(app: Arc<App>) -> Result<Duration, LedgerError> {
-    if app.health.problem(Part::Ledger).is_some() {
-        app.housekeeping.probe_ledger().await?;
-    }
     app.housekeeping.tidy();
+    if app.health.problem(Part::Ledger).is_some() && app.housekeeping.probe_ledger().await.is_err() {
+        return Ok(RECOVER_EVERY);
+    }
     Ok(PROBE_EVERY)
 }
 

@@ -130,6 +130,17 @@ impl Pending {
         }
     }
 
+    /// Tells the requests that wait for granted claims that they are late.
+    pub(super) fn answer_as_late(&self) {
+        let mut claims = self.claims.lock();
+        for pending in claims.values_mut().filter(|pending| pending.claim.is_some()) {
+            if let Some(waiter) = pending.waiter.take() {
+                // The request may have been cancelled.
+                let _ = waiter.send(Err(AppendError::Late));
+            }
+        }
+    }
+
     /// The ledger has this claim, with an outcome that is not known here: it is looked up next.
     pub(super) fn look_up_soon(&self, id: ClaimId) {
         if let Some(pending) = self.claims.lock().get_mut(&id) {

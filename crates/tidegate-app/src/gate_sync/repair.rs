@@ -13,7 +13,6 @@ use tidegate_core::{Campaign, CampaignId, Seed};
 use tidegate_ledger::LedgerError;
 
 use super::GateSync;
-use crate::health::Part;
 use crate::node::millis;
 
 /// Lease on rebuilding a gate, renewed while the rebuild runs; once it ends, another node may try.
@@ -65,8 +64,6 @@ impl GateSync {
         // Otherwise a slow round could act on older data after a newer one.
         let _keeping = repair.keeping.lock().await;
         let running = self.ledger.campaigns.running().await?;
-        let problem = repair.cluster.ping().await.err().map(|error| error.to_string());
-        self.context.health.set(Part::Gate, problem.as_deref());
         let mut kept = self.ledger.campaigns.undrained(MAX_UNDRAINED).await?;
         for closed in &kept {
             self.finish_closed(repair, closed).await?;
