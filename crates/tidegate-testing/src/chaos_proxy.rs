@@ -1,7 +1,7 @@
 //! A TCP proxy that injects network faults between a program and a server: stalled, refused, reset and delayed
 //! connections.
 //!
-//! Invariants: what a fault holds back is kept in order and forwarded when the fault ends, as a network would; a stalled
+//! Invariants: what a fault holds back is kept in order and forwarded when the fault ends, as by a network; a stalled
 //! proxy goes on reading, so that its peers' TCP sees everything acknowledged and nothing answered. It runs on a thread
 //! of its own, so a test that blocks its runtime does not block it.
 
