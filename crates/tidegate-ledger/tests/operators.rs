@@ -258,11 +258,9 @@ async fn a_shared_ledger_of_the_first_version_is_migrated() {
         include_str!("../src/schema/postgres/1_sales_and_draws.sql"),
         "CREATE TABLE schema_version (version BIGINT NOT NULL); INSERT INTO schema_version VALUES (1);"
     );
-    tokio::task::spawn_blocking(move || {
-        postgres::Client::connect(&url, postgres::NoTls).unwrap().batch_execute(first_version).unwrap();
-    })
-    .await
-    .unwrap();
+    let made = std::process::Command::new("psql").args(["-d", &url, "-c", first_version]).output();
+    let made = made.expect("psql is needed: apt-get install postgresql");
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
     let options = PostgresOptions { url: server.url("operators"), readers: 1, writers: 1, insert_new: true };
     let ledger = SqlLedger::postgres(options, Arc::new(NoObserver)).unwrap();
     ledger.migrate().await.unwrap();

@@ -1,5 +1,7 @@
 //! The chaos proxy does what its faults say.
 
+#![expect(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
+
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::time::{Duration, Instant};

@@ -16,26 +16,34 @@ async fn survives_silence(url: &str, proxies: &[ChaosProxy]) {
     let link = Link::open(url).await.unwrap();
     let () = link.clone().set("number", 7).await.unwrap();
     // Without a ping: the command that meets the silence is late, the next one is not.
-    proxies.iter().for_each(|proxy| proxy.set_open(Fault::Stall));
+    for proxy in proxies {
+        proxy.set_open(Fault::Stall);
+    }
     let begun = Instant::now();
     assert!(get(&link).await.is_err());
     assert_eq!(get(&link).await.unwrap(), 7, "over a new connection");
     assert!(begun.elapsed() < Duration::from_secs(4), "{:?}", begun.elapsed());
     // A ping finds it sooner, for all that wait.
-    proxies.iter().for_each(|proxy| proxy.set_open(Fault::Stall));
+    for proxy in proxies {
+        proxy.set_open(Fault::Stall);
+    }
     let begun = Instant::now();
     let (waiting, ping) = tokio::join!(get(&link), link.ping());
     assert!(waiting.is_err() && ping.is_err());
     assert!(begun.elapsed() < Duration::from_millis(1500), "{:?}", begun.elapsed());
     assert_eq!(get(&link).await.unwrap(), 7);
     // While the server is silent, nothing waits for it.
-    proxies.iter().for_each(|proxy| proxy.set(Fault::Stall));
+    for proxy in proxies {
+        proxy.set(Fault::Stall);
+    }
     assert!(link.ping().await.is_err());
     assert!(link.ping().await.is_err());
     let begun = Instant::now();
     assert!(get(&link).await.is_err());
     assert!(begun.elapsed() < Duration::from_millis(100), "{:?}", begun.elapsed());
-    proxies.iter().for_each(|proxy| proxy.set(Fault::None));
+    for proxy in proxies {
+        proxy.set(Fault::None);
+    }
     let begun = Instant::now();
     eventually("the server answers again", async || link.ping().await).await;
     assert_eq!(get(&link).await.unwrap(), 7);

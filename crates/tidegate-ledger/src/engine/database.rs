@@ -49,7 +49,7 @@ pub(crate) struct Database(Backend);
 
 enum Backend {
     Sqlite(Sqlite),
-    Postgres(Postgres),
+    Postgres(Box<Postgres>),
 }
 
 struct Sqlite {
@@ -81,7 +81,7 @@ impl Database {
         options: PostgresOptions,
         observer: Arc<dyn Observer>,
     ) -> std::result::Result<Self, LedgerError> {
-        Postgres::start(options, observer).map(|postgres| Self(Backend::Postgres(postgres)))
+        Postgres::start(options, observer).map(|postgres| Self(Backend::Postgres(Box::new(postgres))))
     }
 
     /// Migrates PostgreSQL's schema, one node at a time. SQLite is migrated when it is opened.

@@ -158,7 +158,7 @@ impl Sale {
     }
 
     /// Nothing that was answered with 201 is missing, and gate and ledger agree.
-    async fn is_sound(self) {
+    async fn ends_sound(self) {
         self.is_over.store(true, Ordering::Release);
         for buyer in self.buyers {
             buyer.await.unwrap();
@@ -206,7 +206,7 @@ async fn survives_silence_of_redis(kind: &str, url: &str, proxies: &[ChaosProxy]
     let open = |fault| proxies.iter().for_each(|proxy| proxy.set_open(fault));
     sale.survives_silent_connections(kind, || open(Fault::Stall)).await;
     sale.survives_silent_server(kind, "gate", || all(Fault::Stall), || all(Fault::None)).await;
-    sale.is_sound().await;
+    sale.ends_sound().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -238,7 +238,7 @@ async fn silence_of_postgres_is_noticed_and_survived() {
     sale.survives_silent_connections("PostgreSQL", || proxy.set_open(Fault::Stall)).await;
     let (stall, end) = (|| proxy.set(Fault::Stall), || proxy.set(Fault::None));
     sale.survives_silent_server("PostgreSQL", "ledger", stall, end).await;
-    sale.is_sound().await;
+    sale.ends_sound().await;
 }
 
 /// Packets are really dropped: the servers run in network namespaces of their own.
@@ -264,5 +264,5 @@ async fn dropped_packets_are_noticed_and_survived() {
         let (drop, forward) = (|| network.drop_packets(), || network.forward_packets());
         sale.survives_silent_server(&name, part, drop, forward).await;
     }
-    sale.is_sound().await;
+    sale.ends_sound().await;
 }

@@ -1,7 +1,7 @@
 //! Accounts for the units of a pool, while it sells, so that units that nobody has can be found.
 //!
-//! Every unit is free at a shard, in transit between shards, in a claim in a stream, or held in the ledger. Each shard is
-//! read in one step, and the ledger after all shards. A claim that is recorded in between is then counted twice and
+//! Every unit is free at a shard, in transit between shards, in a claim in a stream, or held in the ledger. Each shard
+//! is read in one step, and the ledger after all shards. A claim that is recorded in between is then counted twice and
 //! never missed: what is still missing is truly lost.
 
 use tidegate_core::{CampaignId, Slot};

@@ -22,10 +22,10 @@
 //! and `door_at` (since when, ms), `top` (the highest slot that exists), `next` (the lowest slot never taken),
 //! `applied` (the last stock log entry), `shards`; `queued` and `moving` (units not recorded yet, units in transit to
 //! another shard); `last`, `spent`, `returned` (passes: last number, spent ones, returned units); `rated` (the second
-//! that `rates` counts); `answer:<caller>` (number and reply of a batcher's last call, for retries), `transfer:<node>` and
-//! `withdrawal:<node>` (the number of a node's last one here), `withdrawn:<node>` (top before it, and its slots, to undo it);
-//! for a draw `strategy`, `seed`, `prizes`, `odds:<i>`, `left:<i>`. While a seed is loaded there are only `building` (its
-//! epoch), `attempt` and `parts` (who loads it, how far) and `expected` (the next slot).
+//! that `rates` counts); `answer:<caller>` (number and reply of a batcher's last call, for retries), `transfer:<node>`
+//! and `withdrawal:<node>` (the number of a node's last one here), `withdrawn:<node>` (top before it, and its slots, to
+//! undo it); for a draw `strategy`, `seed`, `prizes`, `odds:<i>`, `left:<i>`. While a seed is loaded there are only
+//! `building` (its epoch), `attempt` and `parts` (who loads it, how far) and `expected` (the next slot).
 //!
 //! **Late calls.** A call whose sender has given it up can still arrive, after later ones and even twice. Everything
 //! that is not idempotent by itself is therefore numbered upwards by its sender and refused below the last number.

@@ -3,9 +3,9 @@
 //!
 //! A connection can fall silent without an error, and a slow statement is silent, too. Only the server can tell them
 //! apart: a call that has waited for a while and that the server neither works on nor has just answered is given up,
-//! and its connection is replaced. Invariants: while the server is silent no call is begun, and once a new connection is
-//! silent, too, none waits except long ones, which the server may still be working on for a while; a server from which
-//! any connection has heard meanwhile is not silent.
+//! and its connection is replaced. Invariants: while the server is silent no call is begun, and once a new connection
+//! is silent, too, none waits except long ones, which the server may still be working on for a while; a server from
+//! which any connection has heard meanwhile is not silent.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -114,7 +114,9 @@ impl ServerWatch {
             return Ok(());
         }
         tracing::warn!(connections = silent.len(), "connections to PostgreSQL fell silent and are replaced");
-        silent.iter().for_each(|(calls, _)| calls.give_up());
+        for (calls, _) in &silent {
+            calls.give_up();
+        }
         let processes: Vec<i32> = silent.iter().map(|(_, process)| *process).collect();
         client.execute(TERMINATE, &[&processes]).await?;
         Ok(())

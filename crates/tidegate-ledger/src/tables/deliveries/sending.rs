@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use hashbrown::HashMap;
-use tidegate_core::{DeliveryId, EventNoun, Moment, Order, Play};
+use tidegate_core::{DeliveryId, EventNoun, Moment, Order, Play, PlayId};
 
 use super::{AttemptOutcome, Deliveries, delivery, store_attempt};
 use crate::engine;
@@ -135,7 +135,7 @@ fn due(
         events.values().filter(|event| matches!(noun_of(event), Some(EventNoun::Order | EventNoun::Refund)));
     let about_plays =
         events.values().filter(|event| matches!(noun_of(event), Some(EventNoun::Play | EventNoun::Prize)));
-    let prizes = due.iter().filter_map(|delivery| delivery.play).map(|play| play.raw());
+    let prizes = due.iter().filter_map(|delivery| delivery.play).map(PlayId::raw);
     let orders = by_ids(
         &connection,
         about_orders.map(|event| event.subject),
@@ -154,7 +154,7 @@ fn due(
     let with_subject = |delivery: Delivery| {
         let event = delivery.event.and_then(|number| events.get(&number)).cloned();
         let subject = event.as_ref().map(|event| event.subject);
-        let play = delivery.play.map(|play| play.raw()).or(subject);
+        let play = delivery.play.map(PlayId::raw).or(subject);
         DueDelivery {
             order: subject.and_then(|subject| orders.get(&subject)).cloned(),
             play: play.and_then(|play| plays.get(&play)).cloned(),

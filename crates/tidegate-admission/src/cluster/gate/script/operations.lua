@@ -174,8 +174,8 @@ function operations.figures()
   }
 end
 
--- The slots that can be sold here or are on their way to another shard: { epoch, applied, next, top, shards, list }. The
--- slots from `next` to `top`, in steps of `shards`, are not in the list.
+-- The slots that can be sold here or are on their way to another shard: { epoch, applied, next, top, shards, list }.
+-- The slots from `next` to `top`, in steps of `shards`, are not in the list.
 function operations.unsold_slots()
   local p = pool()
   if not p then
