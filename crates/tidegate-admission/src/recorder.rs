@@ -1,7 +1,8 @@
 //! The recorder: turns the claims of an intake into ledger rows, in order, exactly once.
 //!
-//! While the ledger cannot be written, the recorder retries and the intake keeps the claims. A claim that the ledger
-//! can never record does not block the others: it is set aside with the reason, and its buyer sees it rejected.
+//! While the ledger cannot be written, the recorder retries and the intake keeps the claims. A claim that a sound
+//! ledger refuses does not block the others: it is set aside with the reason, and its buyer sees it rejected. No other
+//! error rejects a claim.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -46,11 +47,13 @@ pub async fn run<I: Intake, L: Records>(
         let last = first + claims.len() as u64 - 1;
         let outcomes = match ledger.record(first, claims.clone(), now()).await {
             Ok(outcomes) => outcomes,
-            Err(error @ LedgerError::Unexpected(_)) if claims.len() == 1 => {
-                tracing::error!(%error, position = first, "a claim cannot be recorded and is set aside");
+            Err(error @ LedgerError::Refused(_)) if claims.len() == 1 => {
                 match ledger.set_aside(first, claims[0].clone(), error.to_string(), now()).await {
-                    Ok(outcome) => vec![outcome],
-                    Err(_) => {
+                    Ok(outcome) => {
+                        tracing::error!(%error, position = first, "a claim cannot be recorded and was set aside");
+                        vec![outcome]
+                    }
+                    Err(error) => {
                         listener.failing(&error);
                         tokio::time::sleep(RETRY_DELAY).await;
                         continue;
@@ -58,7 +61,8 @@ pub async fn run<I: Intake, L: Records>(
                 }
             }
             Err(error) => {
-                if matches!(error, LedgerError::Unexpected(_)) {
+                // One of its claims may be at fault.
+                if matches!(error, LedgerError::Refused(_)) {
                     one_by_one_until = last;
                 }
                 listener.failing(&error);

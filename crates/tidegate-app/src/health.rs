@@ -16,6 +16,7 @@ pub enum Part {
     Ledger,
     /// PostgreSQL does not answer. `Ledger` is what statements report, and is over once one has succeeded.
     LedgerConnection,
+    Recorder,
     Shutdown,
 }
 
@@ -28,6 +29,7 @@ impl Part {
             Self::Gate => "gate",
             Self::Ledger => "ledger",
             Self::LedgerConnection => "ledger_connection",
+            Self::Recorder => "recorder",
             Self::Shutdown => "shutdown",
         }
     }

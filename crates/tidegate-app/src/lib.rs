@@ -58,6 +58,7 @@ pub mod webhooks;
 mod wiring;
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use quick_cache::sync::Cache;
 use tidegate_admission::Admission;
@@ -145,7 +146,11 @@ impl App {
     /// is ready when this returns.
     pub async fn start(&self) -> Result<(), LedgerError> {
         let clock = self.clock.clone();
-        let listener = RecordingListener { context: self.context.clone(), watchers: self.watchers.clone() };
+        let listener = RecordingListener {
+            context: self.context.clone(),
+            watchers: self.watchers.clone(),
+            is_stuck: AtomicBool::new(false),
+        };
         let now = Arc::new(move || clock.now());
         self.admission.start(self.ledger.clone(), Arc::new(listener), now).await;
         self.gate.start().await?;

@@ -1,6 +1,7 @@
 //! Waits for claims to be recorded; after each commit, counts rejected claims and wakes the watchers of orders.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use tidegate_admission::{Admission, recorder};
@@ -33,10 +34,16 @@ pub(crate) async fn wait_drained(admission: &Admission, campaign: CampaignId) ->
 pub(crate) struct RecordingListener {
     pub(crate) context: Arc<Context>,
     pub(crate) watchers: Arc<Watchers>,
+    /// A claim cannot be recorded and is not at fault. Other changes may work, so this is not the ledger's health.
+    pub(crate) is_stuck: AtomicBool,
 }
 
 impl recorder::Listener for RecordingListener {
     fn recorded(&self, claims: &[Arc<Claim>], outcomes: &[RecordOutcome]) {
+        if self.is_stuck.load(Ordering::Relaxed) {
+            self.is_stuck.store(false, Ordering::Relaxed);
+            self.context.health.set(Part::Recorder, None);
+        }
         for (claim, outcome) in claims.iter().zip(outcomes) {
             if let Some(rejection) = outcome.rejection() {
                 let (claim, reason) = (claim.id.raw(), rejection.code());
@@ -48,6 +55,13 @@ impl recorder::Listener for RecordingListener {
     }
 
     fn failing(&self, error: &LedgerError) {
-        self.context.health.set(Part::Ledger, Some(&error.to_string()));
+        let problem = error.to_string();
+        if matches!(error, LedgerError::Unexpected(_)) {
+            let problem = format!("accepted orders wait, since they cannot be recorded: {problem}");
+            self.is_stuck.store(true, Ordering::Relaxed);
+            self.context.health.set(Part::Recorder, Some(&problem));
+        } else if !matches!(error, LedgerError::Refused(_)) {
+            self.context.health.set(Part::Ledger, Some(&problem));
+        }
     }
 }

@@ -58,7 +58,7 @@ impl From<Rejection> for Refusal {
 impl From<LedgerError> for Refusal {
     fn from(error: LedgerError) -> Self {
         // `Health` logs a failing ledger once; logging it here for every request would flood the log.
-        if matches!(error, LedgerError::Unexpected(_)) {
+        if matches!(error, LedgerError::Refused(_) | LedgerError::Unexpected(_)) {
             tracing::error!(%error, "the ledger failed during a request");
         } else {
             tracing::debug!(%error, "the ledger failed during a request");

@@ -147,7 +147,7 @@ impl Campaigns {
             tracing::warn!(id, %error, "could not put back units whose withdrawal was not recorded");
         }
         match recorded {
-            Err(LedgerError::Unexpected(_)) => {
+            Err(LedgerError::Refused(_)) => {
                 let detail = "The stock was changed by somebody else meanwhile; look at it again.".into();
                 Err(Refusal::Conflict { code: ProblemCode::StockChanged, detail })
             }

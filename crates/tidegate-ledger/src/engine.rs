@@ -21,6 +21,7 @@ pub(crate) fn explain(error: &Error) -> LedgerError {
     match error {
         Error::Sqlite(error) => sqlite::explain(error),
         Error::Postgres(_) | Error::Silent => postgres::explain(error),
+        Error::Refused(why) => LedgerError::Refused(why.clone()),
         Error::NoRow | Error::Broken(_) => LedgerError::Unexpected(error.to_string()),
     }
 }

@@ -57,7 +57,16 @@ pub enum LedgerError {
     /// The connection broke during a commit, so its outcome is unknown.
     #[error("the database was lost in the middle of a commit: {0}")]
     Unclear(String),
-    /// A constraint or an invariant is violated; a retry fails again.
+    /// The file is damaged: every write is refused until it is mended and the process restarts.
+    #[error(
+        "the ledger is damaged: {0}. Nothing is written to it any more, and the journal keeps every accepted order. Stop \
+         the process, copy the data directory, then repair ledger.db or restore the whole directory from a backup"
+    )]
+    Damaged(String),
+    /// A constraint forbids this change. A retry fails again, other changes may succeed.
+    #[error("the ledger does not accept this: {0}")]
+    Refused(String),
+    /// A row or a statement is not as this program knows it. This says nothing about the change that met it.
     #[error("the ledger is not as expected: {0}")]
     Unexpected(String),
 }

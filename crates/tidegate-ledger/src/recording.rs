@@ -22,7 +22,7 @@ use super::engine;
 use super::engine::dialect::Column;
 use super::engine::{Connection, Values, params, row};
 use super::tables::campaigns::{by_id, lock};
-use super::tables::rows::{broken, id, sql};
+use super::tables::rows::{broken, id, refused, sql};
 use crate::Position;
 use crate::{History, RecordOutcome};
 
@@ -111,7 +111,7 @@ pub(crate) fn set_aside(
     why: &str,
     now: Moment,
 ) -> engine::Result<RecordOutcome> {
-    let kept = serde_json::to_string(&**claim).map_err(|error| broken(error.to_string()))?;
+    let kept = serde_json::to_string(&**claim).map_err(|error| refused(error.to_string()))?;
     match position {
         Some(position) => {
             advance_position(tx, position, 1)?;
@@ -159,7 +159,7 @@ fn decide(
         return Ok(RecordOutcome::Rejected(Rejection::NotFound));
     };
     if !has_kind_of(&campaign_snapshot.campaign, claim) {
-        return Err(broken(format!(
+        return Err(refused(format!(
             "a claim on a {} asks for something else",
             campaign_snapshot.campaign.kind.noun()
         )));
@@ -228,7 +228,7 @@ fn append_to_history(
     client_seed: &str,
     prize: Option<PrizeNumber>,
 ) -> engine::Result<HistoryEntry> {
-    let seat = claim.slots.iter().next().ok_or_else(|| broken("a play has a seat"))?;
+    let seat = claim.slots.iter().next().ok_or_else(|| refused("a play has a seat"))?;
     let history = snapshot.history(claim.campaign).ok_or_else(|| broken("a draw has a history"))?;
     let number = history.plays + 1;
     let hash = link(&history.hash, Dealt { number, seat, prize, client_seed });

@@ -140,6 +140,7 @@ impl Records for SqlLedger {
         self.claims.record_from_journal(first, claims, now).await
     }
 
+    /// A wrong count or a damaged index violates constraints, too: the claim is at fault only if the ledger is sound.
     async fn set_aside(
         &self,
         position: Position,
@@ -147,6 +148,11 @@ impl Records for SqlLedger {
         why: String,
         now: Moment,
     ) -> Result<RecordOutcome, LedgerError> {
+        self.database.verify().await?;
+        let audit = self.campaigns.audit(claim.campaign).await?;
+        if let Some(violation) = audit.and_then(|audit| audit.violations.into_iter().next()) {
+            return Err(self.database.fail(LedgerError::Damaged(violation)));
+        }
         self.claims.set_aside_from_journal(position, claim, why, now).await
     }
 }

@@ -29,6 +29,9 @@ pub(crate) enum Error {
     /// An invariant of the ledger is violated.
     #[error("{0}")]
     Broken(String),
+    /// The change itself is not possible.
+    #[error("{0}")]
+    Refused(String),
 }
 
 /// The server's message and code, which the client's error type omits from its `Display`.

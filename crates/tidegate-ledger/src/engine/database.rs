@@ -10,7 +10,7 @@ use std::time::Duration;
 use tidegate_core::{Claim, Moment};
 
 use super::postgres::{Postgres, PostgresOptions};
-use super::sqlite::Readers;
+use super::sqlite::{Failure, Readers};
 use super::writer::Writer;
 use super::{Connection, Result, sqlite};
 use crate::{LedgerError, RecordOutcome, recording};
@@ -64,16 +64,22 @@ impl Database {
         options: &SqliteOptions,
         observer: Box<dyn Observer>,
     ) -> std::result::Result<Self, LedgerError> {
-        Self::with_writer(Writer::start(sqlite::open_writer(options)?, observer)?, options)
+        Self::with_writer(sqlite::open_writer(options)?, options, observer.into())
     }
 
     pub(crate) fn sqlite_read_only(options: &SqliteOptions) -> std::result::Result<Self, LedgerError> {
-        Self::with_writer(Writer::start(sqlite::open_reader(options)?, Box::new(NoObserver))?, options)
+        Self::with_writer(sqlite::open_reader(options)?, options, Arc::new(NoObserver))
     }
 
-    fn with_writer(writer: Writer, options: &SqliteOptions) -> std::result::Result<Self, LedgerError> {
+    fn with_writer(
+        connection: Connection,
+        options: &SqliteOptions,
+        observer: Arc<dyn Observer>,
+    ) -> std::result::Result<Self, LedgerError> {
+        let failure = Arc::<Failure>::default();
+        let writer = Writer::start(connection, observer.clone(), failure.clone())?;
         let scans = tokio::sync::Semaphore::new(options.readers.saturating_sub(1).max(1));
-        let readers = Arc::new(Readers::open(options)?);
+        let readers = Arc::new(Readers::open(options, failure, observer)?);
         Ok(Self(Backend::Sqlite(Sqlite { writer, readers, scans })))
     }
 
@@ -163,6 +169,22 @@ impl Database {
             Backend::Sqlite(sqlite) => sqlite.writer.write(change).await,
             Backend::Postgres(postgres) => postgres.write_long(change).await,
         }
+    }
+
+    /// Checks the whole file; from then on a damaged one refuses every write. PostgreSQL looks after its own files.
+    pub(crate) async fn verify(&self) -> std::result::Result<(), LedgerError> {
+        match self.scan(sqlite::verify).await? {
+            None => Ok(()),
+            Some(damage) => Err(self.fail(LedgerError::Damaged(damage))),
+        }
+    }
+
+    /// Notes that the file is damaged.
+    pub(crate) fn fail(&self, error: LedgerError) -> LedgerError {
+        if let Backend::Sqlite(sqlite) = &self.0 {
+            sqlite.readers.fail(&error);
+        }
+        error
     }
 
     /// Records claims that have no journal position; PostgreSQL records batches that wait at the same time together.

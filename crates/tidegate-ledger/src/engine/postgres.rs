@@ -246,7 +246,9 @@ fn record_batch(
     }
     let new = |tx: &Connection| recording::record_new(tx, claims, now)?.map_or_else(|| all(tx), Ok);
     match transaction(connection, claims.len(), new) {
-        Err(LedgerError::Unexpected(_)) => transaction(connection, claims.len(), all),
+        Err(LedgerError::Refused(_) | LedgerError::Unexpected(_)) => {
+            transaction(connection, claims.len(), all)
+        }
         recorded => recorded,
     }
 }
@@ -276,7 +278,7 @@ fn record_waiting(connection: &mut ThreadConnection, waiting: &Mutex<VecDeque<Re
                 let _ = recording.answer.send(Ok(theirs));
             }
         }
-        Err(LedgerError::Unexpected(_)) if taken.len() > 1 => {
+        Err(LedgerError::Refused(_) | LedgerError::Unexpected(_)) if taken.len() > 1 => {
             for Recording { claims, now, answer } in taken {
                 let _ = answer.send(record_batch(connection, &claims, now, insert_new));
             }
@@ -303,7 +305,7 @@ pub(crate) fn explain(error: &engine::Error) -> LedgerError {
     // Only invalid data (class 22) and violated constraints (class 23) are the caller's fault. Everything else may
     // pass: locks, timeouts, lack of resources, a shutdown, a schema that is not migrated yet.
     if ["22", "23"].iter().any(|class| state.code().starts_with(class)) {
-        return LedgerError::Unexpected(error.to_string());
+        return LedgerError::Refused(error.to_string());
     }
     LedgerError::Unavailable(error.to_string())
 }

@@ -1,11 +1,12 @@
 //! SQLite: opening with verified pragmas, migrations, the pool of readers, classification of errors.
 
+use std::sync::{Arc, OnceLock};
+
 use parking_lot::{Condvar, Mutex};
 use rusqlite::{Connection, ErrorCode, OpenFlags, ffi};
 
-use crate::LedgerError;
-use crate::SqliteOptions;
 use crate::engine;
+use crate::{LedgerError, Observer, SqliteOptions};
 
 /// Each migration runs once, in order; `user_version` counts those that have run.
 const MIGRATIONS: &[&str] = &[
@@ -115,7 +116,10 @@ fn migrate(connection: &mut Connection) -> Result<(), LedgerError> {
 }
 
 fn at(options: &SqliteOptions, error: &rusqlite::Error) -> LedgerError {
-    LedgerError::Unavailable(format!("{}: {error}", options.path.display()))
+    match explain(error) {
+        LedgerError::Damaged(why) => LedgerError::Damaged(format!("{}: {why}", options.path.display())),
+        _ => LedgerError::Unavailable(format!("{}: {error}", options.path.display())),
+    }
 }
 
 /// Moves the pages of the write-ahead log to the database file and syncs it.
@@ -129,24 +133,55 @@ pub(crate) fn is_in_transaction(connection: &engine::Connection) -> bool {
     matches!(connection, engine::Connection::Sqlite(connection) if !connection.is_autocommit())
 }
 
-/// Classifies an error of SQLite by what the caller can do about it.
+/// Checks every page, row, index and constraint; reads the whole file.
+pub(crate) fn verify(connection: &engine::Connection) -> engine::Result<Option<String>> {
+    let engine::Connection::Sqlite(connection) = connection else { return Ok(None) };
+    let found: String = connection.query_row("PRAGMA integrity_check(1)", [], |row| row.get(0))?;
+    Ok(Some(found).filter(|found| found != "ok"))
+}
+
+/// Classifies an error of SQLite by what the caller can do about it. Only a violated constraint and a value that is too
+/// large are the fault of the change; what cannot be told is not.
 pub(crate) fn explain(error: &rusqlite::Error) -> LedgerError {
-    let rusqlite::Error::SqliteFailure(failure, _) = error else {
-        return LedgerError::Unexpected(error.to_string());
-    };
+    let why = error.to_string();
+    // A value that cannot be read, for example.
+    let rusqlite::Error::SqliteFailure(failure, _) = error else { return LedgerError::Unexpected(why) };
     match (failure.code, failure.extended_code) {
-        (_, ffi::SQLITE_IOERR_FSYNC | ffi::SQLITE_IOERR_DIR_FSYNC) => LedgerError::Failed(error.to_string()),
+        (_, ffi::SQLITE_IOERR_FSYNC | ffi::SQLITE_IOERR_DIR_FSYNC) => LedgerError::Failed(why),
+        (_, ffi::SQLITE_FORMAT | ffi::SQLITE_IOERR_CORRUPTFS | ffi::SQLITE_IOERR_DATA) => {
+            LedgerError::Damaged(why)
+        }
+        (ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase, _) => LedgerError::Damaged(why),
+        (ErrorCode::ConstraintViolation | ErrorCode::TooBig, _) => LedgerError::Refused(why),
         (
-            ErrorCode::DiskFull
-            | ErrorCode::SystemIoFailure
-            | ErrorCode::DatabaseBusy
-            | ErrorCode::DatabaseLocked
-            | ErrorCode::CannotOpen
-            | ErrorCode::ReadOnly
-            | ErrorCode::OutOfMemory,
+            ErrorCode::InternalMalfunction
+            | ErrorCode::NotFound
+            | ErrorCode::TypeMismatch
+            | ErrorCode::ApiMisuse
+            | ErrorCode::AuthorizationForStatementDenied
+            | ErrorCode::ParameterOutOfRange
+            | ErrorCode::Unknown,
             _,
-        ) => LedgerError::Unavailable(error.to_string()),
-        _ => LedgerError::Unexpected(error.to_string()),
+        ) => LedgerError::Unexpected(why),
+        // Full, failing, locked, interrupted, unreadable: it may pass.
+        _ => LedgerError::Unavailable(why),
+    }
+}
+
+/// Why nothing may be written any more, once there is a reason. Readers find damage, too.
+#[derive(Default)]
+pub(crate) struct Failure(OnceLock<LedgerError>);
+
+impl Failure {
+    pub(crate) fn get(&self) -> Option<&LedgerError> {
+        self.0.get()
+    }
+
+    /// Notes an error after which writing would make it worse; the first one stays.
+    pub(crate) fn note(&self, error: &LedgerError) {
+        if matches!(error, LedgerError::Failed(_) | LedgerError::Damaged(_)) {
+            self.0.get_or_init(|| error.clone());
+        }
     }
 }
 
@@ -154,13 +189,19 @@ pub(crate) fn explain(error: &rusqlite::Error) -> LedgerError {
 pub(crate) struct Readers {
     idle: Mutex<Vec<engine::Connection>>,
     returned: Condvar,
+    failure: Arc<Failure>,
+    observer: Arc<dyn Observer>,
 }
 
 impl Readers {
-    pub(crate) fn open(options: &SqliteOptions) -> Result<Self, LedgerError> {
+    pub(crate) fn open(
+        options: &SqliteOptions,
+        failure: Arc<Failure>,
+        observer: Arc<dyn Observer>,
+    ) -> Result<Self, LedgerError> {
         let idle =
             (0..options.readers.max(2)).map(|_| open_reader(options)).collect::<Result<Vec<_>, _>>()?;
-        Ok(Self { idle: Mutex::new(idle), returned: Condvar::new() })
+        Ok(Self { idle: Mutex::new(idle), returned: Condvar::new(), failure, observer })
     }
 
     pub(crate) fn with<T>(
@@ -181,7 +222,19 @@ impl Readers {
         let Some(open) = connection.connection.as_ref() else {
             return Err(LedgerError::Unexpected("no connection".into()));
         };
-        query(open).map_err(|error| engine::explain(&error))
+        query(open).map_err(|error| {
+            let error = engine::explain(&error);
+            self.fail(&error);
+            error
+        })
+    }
+
+    /// Stops all writing if the error is one of the file.
+    pub(crate) fn fail(&self, error: &LedgerError) {
+        self.failure.note(error);
+        if let Some(failure) = self.failure.get() {
+            self.observer.trouble(Some(failure));
+        }
     }
 }
 

@@ -1,8 +1,9 @@
 //! SQLite's single writer thread: commits pending changes in groups (group commit), then answers their callers.
 //!
 //! Invariants: a failing change leaves no trace and does not affect the others of its transaction; no caller gets an
-//! answer before the commit; after a failed fsync every write is refused.
+//! answer before the commit; after a failed fsync or in a damaged file nothing is written.
 
+use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -12,6 +13,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
 use super::Connection;
 use super::sqlite;
+use super::sqlite::Failure;
 use crate::LedgerError;
 use crate::Observer;
 use crate::engine;
@@ -45,11 +47,15 @@ pub(crate) struct Writer {
 }
 
 impl Writer {
-    pub(crate) fn start(connection: Connection, observer: Box<dyn Observer>) -> Result<Self, LedgerError> {
+    pub(crate) fn start(
+        connection: Connection,
+        observer: Arc<dyn Observer>,
+        failure: Arc<Failure>,
+    ) -> Result<Self, LedgerError> {
         let (jobs, queue) = mpsc::channel();
         let thread = std::thread::Builder::new()
             .name("ledger".into())
-            .spawn(move || run(&connection, &queue, observer.as_ref()))
+            .spawn(move || run(&connection, &queue, observer.as_ref(), &failure))
             .map_err(|error| LedgerError::Unavailable(error.to_string()))?;
         Ok(Self {
             jobs: Mutex::new(Some(jobs)),
@@ -83,8 +89,12 @@ impl Writer {
         let permit = self.permits.clone().acquire_owned().await.map_err(|_| closed())?;
         let (sender, answer) = oneshot::channel();
         let work: Work = Box::new(move |connection| {
-            let changed =
-                connection.and_then(|connection| change(connection).map_err(|error| explain(&error)));
+            let changed = connection.and_then(|connection| {
+                // A panic ends this change alone, not the thread: its statements are rolled back.
+                let changed = std::panic::catch_unwind(AssertUnwindSafe(|| change(connection)));
+                let panicked = |_| Err(LedgerError::Unexpected("a change panicked".into()));
+                changed.map_or_else(panicked, |changed| changed.map_err(|error| explain(&error)))
+            });
             let done = changed.as_ref().map(|_| ()).map_err(Clone::clone);
             let answer = move |committed: Result<(), LedgerError>| {
                 // The caller may be gone; the change stands.
@@ -116,8 +126,7 @@ impl Drop for Writer {
     }
 }
 
-fn run(connection: &Connection, queue: &mpsc::Receiver<Job>, observer: &dyn Observer) {
-    let mut failed: Option<LedgerError> = None;
+fn run(connection: &Connection, queue: &mpsc::Receiver<Job>, observer: &dyn Observer, failure: &Failure) {
     let mut held_over: Option<Job> = None;
     let mut since = (0, Instant::now());
     while let Some(first) = held_over.take().or_else(|| queue.recv().ok()) {
@@ -134,38 +143,38 @@ fn run(connection: &Connection, queue: &mpsc::Receiver<Job>, observer: &dyn Obse
         }
         let started = Instant::now();
         let changes = group.len();
-        let (outcome, answers) = match &failed {
+        let (outcome, answers) = match failure.get() {
             Some(error) => (Err(error.clone()), refuse(group, error)),
             None => commit(connection, group),
         };
         if outcome.is_ok() {
             observer.committed(changes, started.elapsed());
         }
-        report(&outcome, observer, &mut failed);
+        report(&outcome, observer, failure);
         for answer in answers {
             answer(outcome.clone());
         }
         since.0 += 1;
-        if failed.is_none() && (since.0 >= CHECKPOINT_COMMITS || since.1.elapsed() >= CHECKPOINT_EVERY) {
+        if failure.get().is_none() && (since.0 >= CHECKPOINT_COMMITS || since.1.elapsed() >= CHECKPOINT_EVERY)
+        {
             since = (0, Instant::now());
             if let Err(error) = sqlite::checkpoint(connection) {
-                report(&Err(error), observer, &mut failed);
+                report(&Err(error), observer, failure);
             }
         }
     }
 }
 
-/// Reports the health of the disk. An invalid change says nothing about it.
-fn report(outcome: &Result<(), LedgerError>, observer: &dyn Observer, failed: &mut Option<LedgerError>) {
-    match outcome {
-        Ok(()) => observer.trouble(None),
-        Err(LedgerError::Unexpected(_)) => {}
-        Err(error) => {
-            if matches!(error, LedgerError::Failed(_)) {
-                *failed = Some(error.clone());
-            }
-            observer.trouble(Some(error));
-        }
+/// Reports the health of the file and its disk. An invalid change says nothing about it.
+fn report(outcome: &Result<(), LedgerError>, observer: &dyn Observer, failure: &Failure) {
+    if let Err(error) = outcome {
+        failure.note(error);
+    }
+    match (failure.get(), outcome) {
+        (Some(failure), _) => observer.trouble(Some(failure)),
+        (None, Ok(())) => observer.trouble(None),
+        (None, Err(LedgerError::Refused(_) | LedgerError::Unexpected(_))) => {}
+        (None, Err(error)) => observer.trouble(Some(error)),
     }
 }
 
@@ -215,7 +224,9 @@ fn attempt(connection: &Connection, job: Job) -> (Result<(), LedgerError>, Answe
     let undo = if done.is_ok() { "RELEASE change" } else { "ROLLBACK TO change; RELEASE change" };
     let fatal = match done {
         // A full disk, for example, ends the transaction.
-        Err(error @ (LedgerError::Unavailable(_) | LedgerError::Failed(_))) => Some(error),
+        Err(error @ (LedgerError::Unavailable(_) | LedgerError::Failed(_) | LedgerError::Damaged(_))) => {
+            Some(error)
+        }
         _ => connection.execute_batch(undo).err().map(|error| explain(&error)),
     };
     (fatal.map_or(Ok(()), Err), answer)

@@ -27,6 +27,11 @@ pub(crate) fn broken(what: impl Into<String>) -> Error {
     Error::Broken(what.into())
 }
 
+/// This change is not possible; others are.
+pub(crate) fn refused(what: impl Into<String>) -> Error {
+    Error::Refused(what.into())
+}
+
 /// Parses a text column with a fixed set of values.
 pub(crate) fn word<T>(
     row: &Row<'_>,

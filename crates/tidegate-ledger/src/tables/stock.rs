@@ -11,7 +11,7 @@ use tidegate_core::{
 use super::campaigns::{announce, by_id, lock};
 use super::draws;
 use super::idempotency::insert_key;
-use super::rows::{broken, id, sql, word};
+use super::rows::{broken, id, refused, sql, word};
 use crate::engine;
 use crate::engine::{Connection, Database, OptionalExtension, Row, params};
 use crate::{Actor, IdempotentRequest, LedgerError};
@@ -156,7 +156,7 @@ pub(crate) fn withdraw(
         || campaign.stock < withdrawal.units
     {
         // The stock was changed or the gate rebuilt since the gate took the units out.
-        return Err(broken("the stock was changed meanwhile"));
+        return Err(refused("the stock was changed meanwhile"));
     }
     let mut insert = tx.prepare_cached("INSERT INTO held VALUES (?, ?, NULL)")?;
     for slot in withdrawal.slots.iter() {

@@ -33,6 +33,7 @@ mod webhooks;
 mod embedded_only {
     mod command_line;
     mod crash;
+    mod damage;
     mod draw_faults;
     mod fast_path;
     mod fast_path_fuzz;

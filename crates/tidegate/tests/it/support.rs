@@ -1,7 +1,7 @@
 //! A server in the test process with a manual clock, and requests that many tests share.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -226,6 +226,18 @@ impl TestApp {
 
     /// Restarts the server on the same data.
     pub(crate) async fn restart(self) -> Self {
+        self.restart_after(|_| ()).await
+    }
+
+    /// Stops the server, does something to its data directory, and starts it again.
+    pub(crate) async fn restart_after(self, meanwhile: impl FnOnce(&Path)) -> Self {
+        let (directory, settings, clock) = self.stop().await;
+        meanwhile(&directory.path().join("data"));
+        Builder { settings, ..Builder::default() }.start_in(directory, clock).await
+    }
+
+    /// Stops the server; returns what another start needs.
+    async fn stop(self) -> (TempDir, BTreeMap<String, String>, Clock) {
         let Self { app, clock, directory, settings, opened, .. } = self;
         app.close();
         app.stop().await;
@@ -239,7 +251,7 @@ impl TestApp {
             holders => Err(holders),
         })
         .await;
-        Builder { settings, ..Builder::default() }.start_in(directory, clock).await
+        (directory, settings, clock)
     }
 
     pub(crate) async fn buyers(&mut self, count: u32) -> Vec<Client> {

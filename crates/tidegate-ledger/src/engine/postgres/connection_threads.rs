@@ -253,7 +253,7 @@ impl ThreadConnection {
             }
             Err(error) => {
                 let error = match explain(&error) {
-                    LedgerError::Unexpected(why) => LedgerError::Unavailable(why),
+                    LedgerError::Refused(why) | LedgerError::Unexpected(why) => LedgerError::Unavailable(why),
                     error => error,
                 };
                 self.failed = Some((Instant::now(), error.clone()));
