@@ -1,10 +1,11 @@
 //! Readiness: the current problem of each part. `/readyz` reports them, and new orders are refused while there are
-//! any.
+//! any. After some failures only a restart helps: the process then ends itself.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::Mutex;
+use tokio::sync::watch;
 
 /// Parts that can have a problem.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -40,13 +41,19 @@ pub struct Health {
     problems: Mutex<BTreeMap<Part, String>>,
     /// Whether there are no problems; read for every order.
     ready: AtomicBool,
+    /// Why only a restart helps, once it does.
+    failure: watch::Sender<Option<String>>,
 }
 
 impl Health {
     /// Not ready until startup is over.
     pub fn starting() -> Self {
         let problems = BTreeMap::from([(Part::Startup, "still starting".to_owned())]);
-        Self { problems: Mutex::new(problems), ready: AtomicBool::new(false) }
+        Self {
+            problems: Mutex::new(problems),
+            ready: AtomicBool::new(false),
+            failure: watch::Sender::new(None),
+        }
     }
 
     pub fn is_ready(&self) -> bool {
@@ -70,6 +77,29 @@ impl Health {
                 tracing::info!(part = part.name(), "the part works again");
             }
             _ => {}
+        }
+    }
+
+    /// Sets a problem of a part that only a restart can solve.
+    pub fn fail(&self, part: Part, problem: &str) {
+        self.set(part, Some(problem));
+        self.failure.send_if_modified(|failure| {
+            let is_first = failure.is_none();
+            failure.get_or_insert_with(|| problem.to_owned());
+            is_first
+        });
+    }
+
+    /// Resolves with the reason once only a restart helps.
+    pub fn failed(&self) -> impl Future<Output = String> + use<> {
+        let mut failure = self.failure.subscribe();
+        async move {
+            let reason = failure.wait_for(Option::is_some).await.ok().and_then(|reason| reason.clone());
+            match reason {
+                Some(reason) => reason,
+                // The process ends anyway.
+                None => std::future::pending().await,
+            }
         }
     }
 

@@ -6,7 +6,7 @@
 mod audit;
 mod config;
 mod migrate;
-mod serve;
+pub mod serve;
 mod verify;
 
 use std::path::PathBuf;

@@ -55,6 +55,7 @@ pub async fn open_with_disk(config: &Config, clock: Clock, disk: Box<dyn Disk>) 
         lost_claims: lost_claims.clone(),
     };
     let ledger = Arc::new(SqlLedger::open(&ledger_options(config), Box::new(ledger_watch))?);
+    data_dir.sync()?;
     let (secret, is_new) = wiring::secret(&ledger).await?;
     let (admin_key_digest, new_admin_key) = wiring::admin_key(config, &ledger).await?;
     let options = JournalOptions {
@@ -119,7 +120,7 @@ impl journal::Observer for JournalWatch {
 
     fn failed(&self, reason: &str) {
         let problem = format!("the journal failed and the process must be restarted: {reason}");
-        self.health.set(Part::Journal, Some(&problem));
+        self.health.fail(Part::Journal, &problem);
     }
 
     fn space(&self, problem: Option<&str>) {

@@ -140,7 +140,9 @@ impl tidegate_ledger::Observer for LedgerWatch {
     }
 
     fn trouble(&self, problem: Option<&LedgerError>) {
-        if problem.is_some() || !self.health.is_ready() {
+        if let Some(failure @ LedgerError::Failed(_)) = problem {
+            self.health.fail(Part::Ledger, &failure.to_string());
+        } else if problem.is_some() || !self.health.is_ready() {
             self.health.set(Part::Ledger, problem.map(ToString::to_string).as_deref());
         }
     }

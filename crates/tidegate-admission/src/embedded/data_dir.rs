@@ -3,6 +3,8 @@
 use std::fs::{File, TryLockError};
 use std::path::{Path, PathBuf};
 
+use super::journal::disk::{create_directory, sync_directory};
+
 #[derive(Debug, thiserror::Error)]
 pub enum DataDirError {
     #[error(
@@ -24,13 +26,18 @@ pub struct DataDir {
 impl DataDir {
     pub fn lock(path: &Path) -> Result<Self, DataDirError> {
         let failed = |source| DataDirError::Io { path: path.to_owned(), source };
-        std::fs::create_dir_all(path).map_err(failed)?;
+        create_directory(path).map_err(failed)?;
         let lock = File::create(path.join("lock")).map_err(failed)?;
         match lock.try_lock() {
             Ok(()) => Ok(Self { path: path.to_owned(), _lock: lock }),
             Err(TryLockError::WouldBlock) => Err(DataDirError::InUse(path.to_owned())),
             Err(TryLockError::Error(error)) => Err(failed(error)),
         }
+    }
+
+    /// Makes the names of the files in it durable.
+    pub fn sync(&self) -> Result<(), DataDirError> {
+        sync_directory(&self.path).map_err(|source| DataDirError::Io { path: self.path.clone(), source })
     }
 
     pub fn path(&self) -> &Path {

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use clap::Args;
 use serde_json::json;
 use tidegate_app::clock::Clock;
@@ -57,20 +57,47 @@ pub(super) async fn run(args: ServeArgs) -> anyhow::Result<Outcome> {
     if let Some(news) = news {
         workers::start_node(&app, news);
     }
-    // Serves from now on; until the app is ready, requests are answered with `not_ready` and the reason.
-    let routes = site::hot_routes(app.clone(), &config);
-    let serving = tokio::spawn(listener::serve(listener, routes, app.clone(), config.http.clone()));
-    tokio::select! {
-        started_up = start(&config, &opened) => {
-            started_up?;
-            announce(&config, &opened, address, started, args.json);
-            serving.await?;
-        }
-        () = app.closed() => serving.await?,
-    }
+    serve(listener, &config, &opened, || announce(&config, &opened, address, started, args.json)).await?;
     app.stop().await;
     tracing::info!("stopped");
     Ok(Outcome::Passed)
+}
+
+/// Starts the app and serves until it closes. Fails if it could not start, and once only a restart helps: then after the
+/// requests in flight were answered.
+pub async fn serve(
+    listener: TcpListener,
+    config: &Config,
+    opened: &OpenApp,
+    ready: impl FnOnce(),
+) -> anyhow::Result<()> {
+    let app = &opened.app;
+    // Serves from now on; until the app is ready, requests are answered with `not_ready` and the reason.
+    let routes = site::hot_routes(app.clone(), config);
+    let mut serving = tokio::spawn(listener::serve(listener, routes, app.clone(), config.http.clone()));
+    let failed = app.health.failed();
+    let running = async {
+        tokio::select! {
+            started_up = start(config, opened) => {
+                started_up?;
+                ready();
+            }
+            () = app.closed() => {}
+        }
+        Ok((&mut serving).await?)
+    };
+    let failure = tokio::select! {
+        ended = running => return ended,
+        failure = failed => failure,
+    };
+    // Everything that was acknowledged is on disk, and nothing can be added to it.
+    tracing::error!(
+        failure,
+        "ending, so that a restart reads what is on disk; answering the requests in flight"
+    );
+    app.close();
+    serving.await?;
+    bail!("{failure}; ended so that the supervisor starts it again")
 }
 
 /// Retries until this process has joined the cluster; meanwhile requests are answered with `not_ready` and the reason.

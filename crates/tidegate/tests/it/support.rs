@@ -21,6 +21,7 @@ use tidegate_rehearse::client::{Answer, Client};
 use tidegate_testing::eventually;
 use tidegate_testing::servers::{Postgres, Redis};
 use tokio::net::TcpListener;
+use tokio::task::JoinHandle;
 
 pub(crate) const ADMIN_KEY: &str = "an-admin-key-for-tests";
 pub(crate) const NOW: &str = "2026-05-01T10:00:00Z";
@@ -30,7 +31,9 @@ pub(crate) struct TestApp {
     pub(crate) url: String,
     pub(crate) clock: Clock,
     pub(crate) operator: Client,
-    opened: OpenApp,
+    opened: Arc<OpenApp>,
+    /// How the program ended, if it was started `as_program`.
+    pub(crate) ended: Option<JoinHandle<anyhow::Result<()>>>,
     directory: TempDir,
     settings: BTreeMap<String, String>,
 }
@@ -63,6 +66,7 @@ pub(crate) struct Builder {
     disk: Option<Box<dyn Disk>>,
     workers: bool,
     system_clock: bool,
+    as_program: bool,
 }
 
 impl Builder {
@@ -79,6 +83,13 @@ impl Builder {
     /// Runs the background workers, on the system clock.
     pub(crate) fn alive(mut self) -> Self {
         self.workers = true;
+        self.system_clock = true;
+        self
+    }
+
+    /// Serves as `tidegate serve` does, on the system clock: see `TestApp::ended`.
+    pub(crate) fn as_program(mut self) -> Self {
+        self.as_program = true;
         self.system_clock = true;
         self
     }
@@ -104,17 +115,28 @@ impl Builder {
         } else {
             embedded::open_with_disk(&config, clock.clone(), disk).await.unwrap()
         };
-        let app = opened.app.clone();
-        app.start().await.unwrap();
-        if self.workers {
-            workers::start(&app);
-        }
+        let (app, opened) = (opened.app.clone(), Arc::new(opened));
         let listener = TcpListener::bind(config.listen).await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
-        let routes = tidegate::site::hot_routes(app.clone(), &config);
-        tokio::spawn(tidegate::listener::serve(listener, routes, app.clone(), config.http.clone()));
         let operator = Client::new(&url, Some(ADMIN_KEY)).unwrap();
-        TestApp { app, url, clock, operator, opened, directory, settings }
+        let mut ended = None;
+        if self.as_program {
+            let opened = opened.clone();
+            let (ready, is_ready) = tokio::sync::oneshot::channel();
+            let ready = move || ready.send(()).unwrap();
+            ended = Some(tokio::spawn(async move {
+                tidegate::cli::serve::serve(listener, &config, &opened, ready).await
+            }));
+            is_ready.await.unwrap();
+        } else {
+            app.start().await.unwrap();
+            if self.workers {
+                workers::start(&app);
+            }
+            let routes = tidegate::site::hot_routes(app.clone(), &config);
+            tokio::spawn(tidegate::listener::serve(listener, routes, app.clone(), config.http.clone()));
+        }
+        TestApp { app, url, clock, operator, opened, ended, directory, settings }
     }
 
     fn config(mut environment: BTreeMap<String, String>, directory: &TempDir) -> Config {

@@ -1,9 +1,34 @@
-//! The disk operations of the journal, as a trait so that tests can inject failures.
+//! The disk operations of the journal, as a trait so that tests can inject failures; and directories that survive a
+//! power cut.
+//!
+//! A file is durable only with its entry in the directory, and a directory only with its own entry in its parent.
 
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
+
+/// Creates a directory and those above it, and makes their entries durable.
+pub(crate) fn create_directory(path: &Path) -> io::Result<()> {
+    let path = std::path::absolute(path)?;
+    std::fs::create_dir_all(&path)?;
+    // Always, not only for new ones: the process that created them may have died before it synced.
+    for (depth, parent) in path.ancestors().skip(1).enumerate() {
+        match sync_directory(parent) {
+            // Above the directory that holds ours, a parent may be one that we may not open.
+            Err(error) if depth > 0 => {
+                tracing::debug!(%error, parent = %parent.display(), "a directory was not synced");
+            }
+            synced => synced?,
+        }
+    }
+    Ok(())
+}
+
+/// Makes the entries of a directory durable.
+pub(crate) fn sync_directory(directory: &Path) -> io::Result<()> {
+    File::open(directory)?.sync_all()
+}
 
 pub trait Disk: Send + Sync + 'static {
     /// Creates a file of `bytes` zeros, written and synced. Later writes change no metadata, so fdatasync stays cheap.

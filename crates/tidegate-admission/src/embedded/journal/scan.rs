@@ -11,9 +11,9 @@ use std::path::{Path, PathBuf};
 use tidegate_core::Claim;
 use tidegate_ledger::Position;
 
-use super::disk::Disk;
+use super::disk::{Disk, create_directory, sync_directory};
 use super::frame;
-use super::segment::{SPARE_SUFFIX, SUFFIX, Segment, Segments, sync_directory};
+use super::segment::{SPARE_SUFFIX, SUFFIX, Segment, Segments};
 use super::{JournalOptions, OpenError};
 
 pub(super) fn open(
@@ -23,7 +23,7 @@ pub(super) fn open(
 ) -> Result<(Segments, Vec<Claim>), OpenError> {
     let directory = &options.directory;
     let failed = |source| OpenError::Io { path: directory.clone(), source };
-    std::fs::create_dir_all(directory).map_err(failed)?;
+    create_directory(directory).map_err(failed)?;
     let (numbered, spares) = list(directory).map_err(failed)?;
     let highest = numbered.iter().chain(&spares).map(|(number, _)| *number).max().unwrap_or(0);
     let mut segments = Segments {

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use tidegate_core::Claim;
 use tidegate_ledger::Position;
 
-use super::disk::Disk;
+use super::disk::{Disk, sync_directory};
 use super::frame;
 
 pub(super) const SUFFIX: &str = "seg";
@@ -85,9 +85,10 @@ impl Segments {
         } else {
             self.disk.allocate(&path, self.bytes).map_err(WriteError::NoSpace)?;
         }
+        // Before the header: a file that has the old name after a power cut must have the old content, too.
+        sync_directory(&self.directory).map_err(WriteError::Failed)?;
         let file = File::options().read(true).write(true).open(&path).map_err(WriteError::Failed)?;
         self.disk.write(&file, 0, &frame::segment_header(number, first)).map_err(WriteError::Failed)?;
-        sync_directory(&self.directory).map_err(WriteError::Failed)?;
         self.in_use.push_back(Segment { number, path, file, first });
         self.offset = frame::HEADER_BYTES as u64;
         self.next_number += 1;
@@ -122,12 +123,15 @@ impl Segments {
         self.in_use.get(1).map_or(Position::MAX, |second| second.first - 1)
     }
 
+    /// Synced one by one: a power cut must not leave a gap between the segments.
     pub(super) fn make_spare(&mut self, path: &Path, number: u64) -> io::Result<()> {
         if self.spares.len() >= MAX_SPARES {
-            return std::fs::remove_file(path);
+            std::fs::remove_file(path)?;
+            return sync_directory(&self.directory);
         }
         let spare = self.directory.join(format!("{number:012}.{SPARE_SUFFIX}"));
         std::fs::rename(path, &spare)?;
+        sync_directory(&self.directory)?;
         self.spares.push(spare);
         Ok(())
     }
@@ -143,8 +147,4 @@ impl Segments {
         }
         sync_directory(&self.directory)
     }
-}
-
-pub(super) fn sync_directory(directory: &Path) -> io::Result<()> {
-    File::open(directory)?.sync_all()
 }

@@ -117,6 +117,26 @@ async fn a_failed_sync_refuses_orders_for_good_and_serves_reads() {
     );
 }
 
+/// Only a restart can tell what is on disk, and the supervisor restarts only what has ended.
+#[tokio::test(flavor = "multi_thread")]
+async fn after_a_failed_sync_the_program_ends_with_a_message() {
+    let disk = FailingDisk::default();
+    let mut app = TestApp::builder().on(disk.clone()).as_program().start().await;
+    let sale = app.sale(10, 10).await;
+    let mut buyer = app.buyer().await;
+    bought(&mut buyer, &sale, 1).await;
+    disk.0.store(true, Ordering::SeqCst);
+    refused(&order(&mut buyer, &sale, 1).await, 503, "outcome_unknown");
+    let ended = tokio::time::timeout(Duration::from_secs(20), app.ended.take().unwrap()).await.unwrap();
+    let why = ended.unwrap().unwrap_err().to_string();
+    assert!(why.contains("the journal failed") && why.contains("supervisor"), "{why}");
+    let mut app = app.restart().await;
+    app.recorded().await;
+    let counters = app.counters(&sale).await;
+    let kept = counters["awaiting_payment"].as_u64().unwrap();
+    assert!((1..=2).contains(&kept), "the acknowledged order is kept: {counters}");
+}
+
 /// SQLite reports a full disk when its file reaches the configured maximum.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_full_ledger_refuses_orders_and_keeps_what_it_accepted() {
