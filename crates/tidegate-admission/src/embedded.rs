@@ -1,6 +1,7 @@
 //! Admission in one process: the core's pools in memory, the intake in a journal on disk.
 
 pub(crate) mod buyer_locks;
+pub mod continuity;
 pub mod data_dir;
 mod first_time_buyers;
 pub mod gate;

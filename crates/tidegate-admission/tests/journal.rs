@@ -14,11 +14,13 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use tidegate_admission::Durability;
+use tidegate_admission::embedded::continuity::{JournalFound, Loss, journal_in};
 use tidegate_admission::embedded::data_dir::{DataDir, DataDirError};
 use tidegate_admission::embedded::journal::disk::{Disk, RealDisk};
 use tidegate_admission::embedded::journal::{BatchWritten, Journal, JournalOptions, Observer, OpenError};
 use tidegate_admission::intake::{AppendError, Intake};
 use tidegate_core::Claim;
+use tidegate_ledger::Progress;
 use tidegate_testing::conformance::claim;
 use tidegate_testing::eventually;
 
@@ -119,7 +121,7 @@ fn frames(path: &Path) -> Vec<u64> {
     let bytes = std::fs::read(path).unwrap();
     let mut at = 32;
     let mut found = Vec::new();
-    while bytes.get(at..at + 4) == Some(b"FRM2") {
+    while bytes.get(at..at + 4) == Some(b"FRM3") {
         found.push(at as u64);
         let length = u32::from_le_bytes(bytes[at + 4..at + 8].try_into().unwrap()) as usize;
         at += (24 + length).next_multiple_of(8);
@@ -185,6 +187,7 @@ async fn recorded_segments_are_used_again() {
     for round in 0..20 {
         append(&journal, round * 100 + 1..=round * 100 + 100).await;
         journal.recorded(round * 100 + 100).await;
+        journal.witness().checkpointed(round * 100 + 100);
     }
     let (used, spare) = (segments(directory.path(), "seg").len(), segments(directory.path(), "spare").len());
     assert!(used <= 2 && spare <= 8, "{used} in use and {spare} spare after 2,000 claims");
@@ -192,6 +195,53 @@ async fn recorded_segments_are_used_again() {
     drop(journal);
     let journal = open(directory.path(), 2000).unwrap();
     assert_eq!(orders(&journal).await, [2001, 2002], "frames of an earlier use of the file are ignored");
+}
+
+/// What is recorded may still be lost with the ledger's write-ahead log.
+#[tokio::test]
+async fn segments_are_kept_until_the_ledgers_file_has_their_claims() {
+    let directory = tempfile::tempdir().unwrap();
+    let journal = open(directory.path(), 0).unwrap();
+    append(&journal, 1..=1000).await;
+    journal.recorded(1000).await;
+    append(&journal, 1001..=1001).await;
+    drop(journal);
+    let journal = open(directory.path(), 0).unwrap();
+    assert_eq!(orders(&journal).await, (1..=1001).collect::<Vec<_>>(), "all can be recorded again");
+    journal.recorded(1001).await;
+    journal.witness().checkpointed(1001);
+    append(&journal, 1002..=1002).await;
+    let kept = segments(directory.path(), "seg").len();
+    assert!(kept <= 2, "{kept} segments: only the one that is being written, and one before it");
+}
+
+#[tokio::test]
+async fn the_ledgers_progress_survives_and_a_ledger_behind_it_is_a_loss() {
+    let directory = tempfile::tempdir().unwrap();
+    let journal = open(&journal_in(directory.path()), 0).unwrap();
+    append(&journal, 1..=3).await;
+    journal.recorded(3).await;
+    let progress = Progress { recorded: 3, changes: 7 };
+    let (kept, is_kept) = tokio::sync::oneshot::channel();
+    journal.witness().committed(progress, Some(Box::new(move || kept.send(()).unwrap())));
+    is_kept.await.unwrap();
+    let compare = |recorded, changes| {
+        let found = JournalFound::look(directory.path()).unwrap();
+        let compared = found.compare(Progress { recorded, changes }, true);
+        (compared.recorded_again, compared.losses)
+    };
+    assert!(matches!(&compare(3, 7), (0, losses) if losses.is_empty()), "beside the running journal");
+    assert!(matches!(&compare(3, 9), (0, losses) if losses.is_empty()), "a ledger may be ahead");
+    assert!(matches!(&compare(1, 7), (2, losses) if losses.is_empty()), "claims are recorded again");
+    assert!(matches!(&compare(3, 5).1[..], [Loss::Changes { changes: 2, .. }]));
+    assert!(matches!(&compare(4, 7).1[..], [Loss::JournalEnd { last: 3, .. }]));
+    // Claims that are written later carry it on, and so does a journal that is opened again.
+    append(&journal, 4..=4).await;
+    drop(journal);
+    append(&open(&journal_in(directory.path()), 4).unwrap(), 5..=5).await;
+    assert!(matches!(&compare(3, 6).1[..], [Loss::Changes { changes: 1, .. }]));
+    std::fs::remove_dir_all(journal_in(directory.path())).unwrap();
+    assert!(matches!(&compare(4, 7).1[..], [Loss::Journal { .. }]));
 }
 
 #[tokio::test]

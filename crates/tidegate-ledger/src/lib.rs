@@ -7,6 +7,7 @@
 //! Outside this crate there is no SQL: no public item takes or returns SQL text, a connection or a row.
 
 mod engine;
+mod progress;
 mod recording;
 mod sql_ledger;
 pub mod tables;
@@ -24,6 +25,7 @@ use tidegate_core::{
 pub use self::engine::database::{NoObserver, Observer, SqliteOptions, path_in};
 pub use self::engine::postgres::{PostgresOptions, schema_version as postgres_schema_version};
 pub use self::engine::sqlite::schema_version;
+pub use self::progress::{Kept, Progress, Witness};
 pub use self::sql_ledger::SqlLedger;
 pub use self::tables::accounts::Account;
 pub use self::tables::api_keys::ApiKey;

@@ -19,7 +19,7 @@ use crate::{LedgerError, Position, PostgresOptions, RecordOutcome, Records};
 
 #[derive(Debug)]
 pub struct SqlLedger {
-    database: Arc<Database>,
+    pub(crate) database: Arc<Database>,
     pub accounts: Accounts,
     pub api_keys: ApiKeys,
     pub buyers: Buyers,

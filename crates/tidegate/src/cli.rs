@@ -3,6 +3,7 @@
 //! Exit codes: 0 success, 1 a check failed (audit, verify, rehearse), 2 usage, configuration or runtime error. Results
 //! go to stdout, logs to stderr.
 
+mod accept_loss;
 mod audit;
 mod config;
 mod migrate;
@@ -39,6 +40,8 @@ enum Command {
     Verify(verify::VerifyArgs),
     /// Migrate the ledger's schema, in the data directory or in the cluster's database.
     Migrate(migrate::MigrateArgs),
+    /// Let a server start whose ledger or journal has lost confirmed changes, without them.
+    AcceptLoss(accept_loss::AcceptLossArgs),
     /// Check or show the effective configuration.
     Config(config::ConfigArgs),
 }
@@ -119,6 +122,7 @@ pub fn main() -> ExitCode {
             Command::Audit(args) => audit::run(args).await,
             Command::Verify(args) => verify::run(args),
             Command::Migrate(args) => migrate::run(args).await,
+            Command::AcceptLoss(args) => accept_loss::run(args).await,
             Command::Config(args) => config::run(args),
         }
     });

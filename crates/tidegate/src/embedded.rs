@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidegate_admission::Admission;
+use tidegate_admission::embedded::continuity::{Comparison, JournalFound, journal_in};
 use tidegate_admission::embedded::data_dir::DataDir;
 use tidegate_admission::embedded::gate::MemoryGate;
 use tidegate_admission::embedded::journal;
@@ -16,7 +17,7 @@ use tidegate_app::random;
 use tidegate_app::{App, LOST_CLAIMS_REMEMBERED, LostClaims, Node};
 use tidegate_core::Claim;
 use tidegate_ledger;
-use tidegate_ledger::{SqlLedger, SqliteOptions};
+use tidegate_ledger::{Progress, SqlLedger, SqliteOptions};
 use tokio::sync::Notify;
 
 use crate::config::Config;
@@ -54,18 +55,27 @@ pub async fn open_with_disk(config: &Config, clock: Clock, disk: Box<dyn Disk>) 
         gate: gate.clone(),
         lost_claims: lost_claims.clone(),
     };
+    let found = JournalFound::look(&config.data_dir)?;
+    compare_before_opening(config, &found).await?;
     let ledger = Arc::new(SqlLedger::open(&ledger_options(config), Box::new(ledger_watch))?);
     data_dir.sync()?;
+    refuse_losses(found.compare(ledger.progress().await?, ledger.has_journal().await?))?;
     let (secret, is_new) = wiring::secret(&ledger).await?;
     let (admin_key_digest, new_admin_key) = wiring::admin_key(config, &ledger).await?;
     let options = JournalOptions {
-        directory: config.data_dir.join("journal"),
+        directory: journal_in(&config.data_dir),
         segment_bytes: u64::from(config.journal.segment_mb) << 20,
         max_unrecorded: config.journal.max_unrecorded,
         answer_timeout: Duration::from_millis(config.sales.answer_within_ms),
         max_deferral: Duration::from_millis(config.ledger.defer_recording_ms),
     };
     let journal = Arc::new(Journal::open(options, ledger.claims.position().await?, disk, Box::new(watch))?);
+    ledger.set_witness(journal.witness());
+    if !ledger.has_journal().await? {
+        // The first write puts the ledger's progress into the journal: from now on it exists.
+        ledger.probe().await?;
+        ledger.note_journal(true).await?;
+    }
     let highest_id = ledger.highest_id().await?.max(journal.highest_order());
     let app = wiring::assemble(
         config,
@@ -85,6 +95,36 @@ pub async fn open_with_disk(config: &Config, clock: Clock, disk: Box<dyn Disk>) 
         },
     )?;
     Ok(OpenApp { app, new_admin_key, is_new, _data_dir: Some(data_dir) })
+}
+
+/// Compares journal and ledger without a write. Opening the ledger for writing drops what follows a damaged frame of its
+/// log, and somebody may still want to read that.
+async fn compare_before_opening(config: &Config, found: &JournalFound) -> anyhow::Result<()> {
+    let options = ledger_options(config);
+    if !options.path.exists() {
+        return refuse_losses(found.compare(Progress::default(), false));
+    }
+    // A file that only a writer can open is compared once it is open.
+    let Ok(ledger) = SqlLedger::open_read_only(&options) else { return Ok(()) };
+    match (ledger.progress().await, ledger.has_journal().await) {
+        (Ok(progress), Ok(must_exist)) => refuse_losses(found.compare(progress, must_exist)),
+        _ => Ok(()),
+    }
+}
+
+fn refuse_losses(compared: Comparison) -> anyhow::Result<()> {
+    if let Some(loss) = compared.losses.into_iter().next() {
+        return Err(loss.into());
+    }
+    if compared.recorded_again > 0 {
+        let claims = compared.recorded_again;
+        tracing::warn!(
+            claims,
+            "the ledger has lost recorded orders or plays; the journal has them all and they are \
+                                recorded again"
+        );
+    }
+    Ok(())
 }
 
 pub fn ledger_options(config: &Config) -> SqliteOptions {

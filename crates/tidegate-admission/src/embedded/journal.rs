@@ -1,13 +1,15 @@
 //! The embedded intake: a journal on disk, one fdatasync per batch of claims.
 //!
 //! A thread of its own writes. One task answers the requests of a whole batch, because waking each task from the
-//! writer thread costs more than the writing. Invariants: a claim is written once, in the order of its position;
-//! after a failed fdatasync nothing is written any more; a segment is reused only after the ledger has all of its
-//! claims.
+//! writer thread costs more than the writing. It also keeps the ledger's progress (`tidegate_ledger::Witness`), so that
+//! a ledger that went backwards is noticed at the next start. Invariants: a claim is written once, in the order of its
+//! position; after a failed fdatasync nothing is written any more; a segment is reused only after the ledger's file has
+//! all of its claims without its write-ahead log.
 
 mod backlog;
 pub mod disk;
 mod frame;
+mod kept_progress;
 mod scan;
 mod segment;
 mod writer;
@@ -20,11 +22,12 @@ use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
 use tidegate_core::{CampaignId, Claim, UserId};
-use tidegate_ledger::Position;
+use tidegate_ledger::{Kept, Position, Progress, Witness};
 use tokio::sync::{Notify, mpsc, oneshot};
 
 use self::backlog::Backlog;
 use self::disk::Disk;
+pub(super) use self::scan::{Contents, look};
 use self::segment::Segments;
 use crate::burst::{BurstDetector, SAMPLE_INTERVAL};
 use crate::intake::{AppendError, Intake, Unrecorded};
@@ -48,8 +51,8 @@ pub enum OpenError {
     Io { path: PathBuf, source: std::io::Error },
     #[error(
         "the journal segment {} is damaged at byte {offset}: {what}. Claims after that place are intact, so this is \
-         not a write cut short by a crash. Restore the file from a backup, or move the journal directory away to start \
-         from what the ledger has recorded and lose the rest", path.display()
+         not a write cut short by a crash. Restore the file from a backup, or move the journal directory away and accept \
+         with `tidegate accept-loss` that orders which were not recorded are lost", path.display()
     )]
     Damaged { path: PathBuf, offset: u64, what: String },
     #[error(
@@ -79,8 +82,8 @@ pub trait Observer: Send + Sync + 'static {
 
 type Waiter = oneshot::Sender<Result<(), AppendError>>;
 
-/// Requests to answer, and the answer.
-type Answers = (Vec<Waiter>, Result<(), AppendError>);
+/// Requests to answer, and the answer; and callers of the ledger whose changes are kept.
+type Answers = (Vec<Waiter>, Result<(), AppendError>, Vec<Kept>);
 
 pub(crate) struct Shared {
     backlog: Mutex<Backlog>,
@@ -93,9 +96,8 @@ pub(crate) struct Shared {
     record_now: Notify,
     burst: Mutex<BurstDetector>,
     segments: Mutex<Segments>,
-    /// Once everything up to here is recorded, a segment can be recycled. Outside of the lock of `segments`, which is
-    /// held during a sync.
-    recyclable_after: AtomicU64,
+    /// The ledger's file has everything up to here; the writer recycles segments.
+    checkpointed: AtomicU64,
     observer: Box<dyn Observer>,
     answers: mpsc::UnboundedSender<Answers>,
 }
@@ -137,16 +139,18 @@ impl Journal {
         observer: Box<dyn Observer>,
     ) -> Result<Self, OpenError> {
         let directory = options.directory.clone();
-        let (segments, unrecorded) = scan::open(&options, recorded, disk)?;
+        let (segments, unrecorded, progress) = scan::open(&options, recorded, disk)?;
+        let mut backlog = Backlog::new(recorded, unrecorded, options.max_unrecorded);
+        backlog.progress.start(progress);
         let (answers, receiver) = mpsc::unbounded_channel();
         let shared = Arc::new(Shared {
-            backlog: Mutex::new(Backlog::new(recorded, unrecorded, options.max_unrecorded)),
+            backlog: Mutex::new(backlog),
             work: Condvar::new(),
             durable: Notify::new(),
             record_through: AtomicU64::new(0),
             record_now: Notify::new(),
             burst: Mutex::new(BurstDetector::new(options.max_deferral, recorded, Instant::now())),
-            recyclable_after: AtomicU64::new(segments.recyclable_after()),
+            checkpointed: AtomicU64::new(0),
             segments: Mutex::new(segments),
             observer,
             answers,
@@ -184,6 +188,11 @@ impl Journal {
     pub fn record_now(&self, through: Position) {
         self.shared.record_through.fetch_max(through, Ordering::AcqRel);
         self.shared.record_now.notify_one();
+    }
+
+    /// What keeps the ledger's progress here.
+    pub fn witness(&self) -> Box<dyn Witness> {
+        Box::new(JournalWitness(self.shared.clone()))
     }
 
     /// The error that an append would return now.
@@ -248,8 +257,35 @@ impl std::fmt::Debug for Journal {
     }
 }
 
+struct JournalWitness(Arc<Shared>);
+
+impl Witness for JournalWitness {
+    fn committed(&self, progress: Progress, kept: Option<Kept>) {
+        let mut backlog = self.0.backlog.lock();
+        // A journal that writes no more cannot keep anything: the process is about to end.
+        let is_ended = backlog.is_closed() || matches!(backlog.check(), Err(AppendError::Failed(_)));
+        if !is_ended {
+            if backlog.progress.note(progress, kept) {
+                self.0.work.notify_one();
+            }
+            return;
+        }
+        drop(backlog);
+        if let Some(kept) = kept {
+            kept();
+        }
+    }
+
+    fn checkpointed(&self, recorded: Position) {
+        self.0.checkpointed.fetch_max(recorded, Ordering::AcqRel);
+    }
+}
+
 async fn answer_requests(mut answers: mpsc::UnboundedReceiver<Answers>) {
-    while let Some((waiters, result)) = answers.recv().await {
+    while let Some((waiters, result, kept)) = answers.recv().await {
+        for kept in kept {
+            kept();
+        }
         for waiter in waiters {
             // The request may have been cancelled.
             let _ = waiter.send(result.clone());
@@ -282,11 +318,6 @@ impl Intake for Journal {
 
     async fn recorded(&self, through: Position) {
         self.shared.backlog.lock().forget(through);
-        if through >= self.shared.recyclable_after.load(Ordering::Acquire) {
-            let mut segments = self.shared.segments.lock();
-            segments.recycle(through);
-            self.shared.recyclable_after.store(segments.recyclable_after(), Ordering::Release);
-        }
     }
 
     async fn unrecorded_of(&self, user: UserId) -> Vec<Unrecorded> {

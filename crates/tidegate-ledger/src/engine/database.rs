@@ -13,7 +13,7 @@ use super::postgres::{Postgres, PostgresOptions};
 use super::sqlite::{Failure, Readers};
 use super::writer::Writer;
 use super::{Connection, Result, sqlite};
-use crate::{LedgerError, RecordOutcome, recording};
+use crate::{LedgerError, RecordOutcome, Witness, recording};
 
 #[derive(Clone, Debug)]
 pub struct SqliteOptions {
@@ -157,6 +157,23 @@ impl Database {
         match &self.0 {
             Backend::Sqlite(sqlite) => sqlite.writer.write_alone(change).await,
             Backend::Postgres(postgres) => postgres.write(change).await,
+        }
+    }
+
+    /// Like `write_alone`, for claims of the journal: their position is committed with them.
+    pub(crate) async fn write_claims<T: Send + 'static>(
+        &self,
+        change: impl FnOnce(&Connection) -> Result<T> + Send + 'static,
+    ) -> std::result::Result<T, LedgerError> {
+        match &self.0 {
+            Backend::Sqlite(sqlite) => sqlite.writer.write_claims(change).await,
+            Backend::Postgres(postgres) => postgres.write(change).await,
+        }
+    }
+
+    pub(crate) fn set_witness(&self, witness: Box<dyn Witness>) {
+        if let Backend::Sqlite(sqlite) = &self.0 {
+            sqlite.writer.set_witness(witness);
         }
     }
 

@@ -14,6 +14,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("../schema/sqlite/2_draws.sql"),
     include_str!("../schema/sqlite/3_operators.sql"),
     include_str!("../schema/sqlite/4_late_claims.sql"),
+    include_str!("../schema/sqlite/5_progress.sql"),
 ];
 
 /// Small: readers follow indexes, and pages they read often are in the page cache of the system.
@@ -122,11 +123,27 @@ fn at(options: &SqliteOptions, error: &rusqlite::Error) -> LedgerError {
     }
 }
 
-/// Moves the pages of the write-ahead log to the database file and syncs it.
-pub(crate) fn checkpoint(connection: &engine::Connection) -> Result<(), LedgerError> {
-    let engine::Connection::Sqlite(connection) = connection else { return Ok(()) };
-    let run = connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()));
-    run.map_err(|error| explain(&error))
+/// Moves the pages of the write-ahead log to the database file and syncs it. Returns whether all were moved: a reader
+/// may still need an older version of some.
+pub(crate) fn checkpoint(connection: &engine::Connection) -> Result<bool, LedgerError> {
+    let engine::Connection::Sqlite(connection) = connection else { return Ok(true) };
+    let moved = |row: &rusqlite::Row<'_>| {
+        let (busy, log, moved): (i64, i64, i64) = (row.get(0)?, row.get(1)?, row.get(2)?);
+        Ok(busy == 0 && log == moved)
+    };
+    connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], moved).map_err(|error| explain(&error))
+}
+
+/// The number of rows that this connection has changed.
+pub(crate) fn changed_rows(connection: &engine::Connection) -> u64 {
+    match connection {
+        engine::Connection::Sqlite(connection) => connection.total_changes(),
+        engine::Connection::Postgres(_) => 0,
+    }
+}
+
+pub(crate) fn is_read_only(connection: &engine::Connection) -> bool {
+    matches!(connection, engine::Connection::Sqlite(connection) if connection.is_readonly("main").unwrap_or(true))
 }
 
 pub(crate) fn is_in_transaction(connection: &engine::Connection) -> bool {

@@ -1,23 +1,25 @@
 //! SQLite's single writer thread: commits pending changes in groups (group commit), then answers their callers.
 //!
 //! Invariants: a failing change leaves no trace and does not affect the others of its transaction; no caller gets an
-//! answer before the commit; after a failed fsync or in a damaged file nothing is written.
+//! answer before the commit, and with a witness not before it has kept the ledger's progress; after a failed fsync or
+//! in a damaged file nothing is written.
+
+mod transaction;
 
 use std::panic::AssertUnwindSafe;
-use std::sync::{Arc, mpsc};
+use std::sync::{Arc, OnceLock, mpsc};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
+use tokio::sync::{Semaphore, oneshot};
 
+use self::transaction::{Answer, Committed, Job, Kind, Work, commit, refuse};
 use super::Connection;
 use super::sqlite;
 use super::sqlite::Failure;
-use crate::LedgerError;
-use crate::Observer;
-use crate::engine;
 use crate::engine::explain;
+use crate::{LedgerError, Observer, Progress, Witness, engine};
 
 /// Changes in one transaction.
 const MAX_GROUP: usize = 256;
@@ -27,20 +29,14 @@ const CHECKPOINT_EVERY: Duration = Duration::from_secs(1);
 /// Capacity of the queue; callers beyond it wait for a permit.
 const MAX_WAITING: usize = 4096;
 
-type Answer = Box<dyn FnOnce(Result<(), LedgerError>) + Send>;
-
-/// Runs the change, or takes the error that prevents it; returns the callback that answers after the commit.
-type Work = Box<dyn FnOnce(Result<&Connection, LedgerError>) -> (Result<(), LedgerError>, Answer) + Send>;
-
-struct Job {
-    work: Work,
-    /// Runs in a transaction of its own, without a savepoint.
-    alone: bool,
-    /// Held until the change is done, even if its caller is gone.
-    _permit: OwnedSemaphorePermit,
+/// What the thread and its handle share.
+struct Shared {
+    failure: Arc<Failure>,
+    witness: OnceLock<Box<dyn Witness>>,
 }
 
 pub(crate) struct Writer {
+    shared: Arc<Shared>,
     jobs: Mutex<Option<mpsc::Sender<Job>>>,
     permits: Arc<Semaphore>,
     thread: Mutex<Option<JoinHandle<()>>>,
@@ -53,11 +49,27 @@ impl Writer {
         failure: Arc<Failure>,
     ) -> Result<Self, LedgerError> {
         let (jobs, queue) = mpsc::channel();
+        let shared = Arc::new(Shared { failure, witness: OnceLock::new() });
         let thread = std::thread::Builder::new()
             .name("ledger".into())
-            .spawn(move || run(&connection, &queue, observer.as_ref(), &failure))
+            .spawn({
+                let shared = shared.clone();
+                move || {
+                    let mut thread = Thread {
+                        needs_checkpoint: !sqlite::is_read_only(&connection),
+                        connection: &connection,
+                        shared: &shared,
+                        observer: observer.as_ref(),
+                        held_over: None,
+                        progress: None,
+                        since: (0, Instant::now()),
+                    };
+                    thread.run(&queue);
+                }
+            })
             .map_err(|error| LedgerError::Unavailable(error.to_string()))?;
         Ok(Self {
+            shared,
             jobs: Mutex::new(Some(jobs)),
             permits: Arc::new(Semaphore::new(MAX_WAITING)),
             thread: Mutex::new(Some(thread)),
@@ -69,7 +81,7 @@ impl Writer {
         &self,
         change: impl FnOnce(&Connection) -> engine::Result<T> + Send + 'static,
     ) -> Result<T, LedgerError> {
-        self.submit(false, change).await
+        self.submit(Kind::Shared, change).await
     }
 
     /// Like `write`, in a transaction of its own.
@@ -77,12 +89,25 @@ impl Writer {
         &self,
         change: impl FnOnce(&Connection) -> engine::Result<T> + Send + 'static,
     ) -> Result<T, LedgerError> {
-        self.submit(true, change).await
+        self.submit(Kind::Alone, change).await
+    }
+
+    /// Like `write_alone`, for claims of the journal.
+    pub(crate) async fn write_claims<T: Send + 'static>(
+        &self,
+        change: impl FnOnce(&Connection) -> engine::Result<T> + Send + 'static,
+    ) -> Result<T, LedgerError> {
+        self.submit(Kind::Claims, change).await
+    }
+
+    pub(crate) fn set_witness(&self, witness: Box<dyn Witness>) {
+        // One is set, once, at the start.
+        let _ = self.shared.witness.set(witness);
     }
 
     async fn submit<T: Send + 'static>(
         &self,
-        alone: bool,
+        kind: Kind,
         change: impl FnOnce(&Connection) -> engine::Result<T> + Send + 'static,
     ) -> Result<T, LedgerError> {
         let closed = || LedgerError::Unavailable("the ledger is closed".into());
@@ -106,7 +131,7 @@ impl Writer {
             .lock()
             .as_ref()
             .ok_or_else(closed)?
-            .send(Job { work, alone, _permit: permit })
+            .send(Job { work, kind, _permit: permit })
             .map_err(|_| closed())?;
         answer.await.map_err(|_| closed())?
     }
@@ -126,113 +151,120 @@ impl Drop for Writer {
     }
 }
 
-fn run(connection: &Connection, queue: &mpsc::Receiver<Job>, observer: &dyn Observer, failure: &Failure) {
-    let mut held_over: Option<Job> = None;
-    let mut since = (0, Instant::now());
-    while let Some(first) = held_over.take().or_else(|| queue.recv().ok()) {
+/// The thread of the writer.
+struct Thread<'a> {
+    connection: &'a Connection,
+    shared: &'a Shared,
+    observer: &'a dyn Observer,
+    held_over: Option<Job>,
+    /// The progress of the last commit.
+    progress: Option<Progress>,
+    /// Transactions since the last checkpoint, and when that was.
+    since: (u32, Instant),
+    /// The log may hold what the file does not, or the witness has not been told.
+    needs_checkpoint: bool,
+}
+
+impl Thread<'_> {
+    fn run(&mut self, queue: &mpsc::Receiver<Job>) {
+        while let Some(group) = self.next_group(queue) {
+            let started = Instant::now();
+            let changes = group.len();
+            let (outcome, answers) = match self.shared.failure.get() {
+                Some(error) => (Err(error.clone()), refuse(group, error)),
+                None => commit(self.connection, group, self.progress),
+            };
+            if outcome.is_ok() {
+                self.observer.committed(changes, started.elapsed());
+            }
+            report(&outcome, self.observer, &self.shared.failure);
+            self.answer(outcome, answers);
+            self.since.0 += 1;
+            if self.since.0 >= CHECKPOINT_COMMITS || self.since.1.elapsed() >= CHECKPOINT_EVERY {
+                self.checkpoint();
+            }
+        }
+        self.checkpoint();
+    }
+
+    /// The changes of the next transaction; `None` once the queue is closed. Nothing stays in the log for long when there
+    /// are no changes: what is in the file itself cannot be lost with the log.
+    fn next_group(&mut self, queue: &mpsc::Receiver<Job>) -> Option<Vec<Job>> {
+        let first = loop {
+            if let Some(job) = self.held_over.take() {
+                break job;
+            }
+            if !self.needs_checkpoint {
+                break queue.recv().ok()?;
+            }
+            match queue.recv_timeout(CHECKPOINT_EVERY) {
+                Ok(job) => break job,
+                Err(mpsc::RecvTimeoutError::Timeout) => self.checkpoint(),
+                Err(mpsc::RecvTimeoutError::Disconnected) => return None,
+            }
+        };
         let mut group = vec![first];
-        while !group[0].alone && group.len() < MAX_GROUP {
+        while group[0].kind == Kind::Shared && group.len() < MAX_GROUP {
             match queue.try_recv() {
-                Ok(job) if job.alone => {
-                    held_over = Some(job);
+                Ok(job) if job.kind == Kind::Shared => group.push(job),
+                Ok(job) => {
+                    self.held_over = Some(job);
                     break;
                 }
-                Ok(job) => group.push(job),
                 Err(_) => break,
             }
         }
-        let started = Instant::now();
-        let changes = group.len();
-        let (outcome, answers) = match failure.get() {
-            Some(error) => (Err(error.clone()), refuse(group, error)),
-            None => commit(connection, group),
+        Some(group)
+    }
+
+    /// Answers the callers: after the witness has kept that there were changes other than claims.
+    fn answer(&mut self, outcome: Result<Committed, LedgerError>, answers: Vec<Answer>) {
+        let reply = {
+            let outcome = outcome.as_ref().map(|_| ()).map_err(Clone::clone);
+            move || answers.into_iter().for_each(|answer| answer(outcome.clone()))
         };
-        if outcome.is_ok() {
-            observer.committed(changes, started.elapsed());
-        }
-        report(&outcome, observer, failure);
-        for answer in answers {
-            answer(outcome.clone());
-        }
-        since.0 += 1;
-        if failure.get().is_none() && (since.0 >= CHECKPOINT_COMMITS || since.1.elapsed() >= CHECKPOINT_EVERY)
-        {
-            since = (0, Instant::now());
-            if let Err(error) = sqlite::checkpoint(connection) {
-                report(&Err(error), observer, failure);
+        let Ok(Committed { progress: Some(progress), must_be_kept }) = outcome else { return reply() };
+        self.progress = Some(progress);
+        self.needs_checkpoint = true;
+        match self.shared.witness.get() {
+            Some(witness) if must_be_kept => witness.committed(progress, Some(Box::new(reply))),
+            Some(witness) => {
+                witness.committed(progress, None);
+                reply();
             }
+            None => reply(),
+        }
+    }
+
+    fn checkpoint(&mut self) {
+        self.since = (0, Instant::now());
+        if self.shared.failure.get().is_some() || !self.needs_checkpoint {
+            return;
+        }
+        match sqlite::checkpoint(self.connection) {
+            Ok(true) => {
+                let witness = self.shared.witness.get();
+                if let (Some(witness), Some(progress)) = (witness, self.progress) {
+                    witness.checkpointed(progress.recorded);
+                }
+                // Without a witness it is tried again, since one may be set at any time.
+                self.needs_checkpoint = witness.is_none();
+            }
+            Ok(false) => {}
+            Err(error) => report(&Err(error), self.observer, &self.shared.failure),
         }
     }
 }
 
 /// Reports the health of the file and its disk. An invalid change says nothing about it.
-fn report(outcome: &Result<(), LedgerError>, observer: &dyn Observer, failure: &Failure) {
+fn report(outcome: &Result<Committed, LedgerError>, observer: &dyn Observer, failure: &Failure) {
     if let Err(error) = outcome {
         failure.note(error);
     }
     match (failure.get(), outcome) {
         (Some(failure), _) => observer.trouble(Some(failure)),
-        (None, Ok(())) => observer.trouble(None),
+        (None, Ok(_)) => observer.trouble(None),
         (None, Err(LedgerError::Refused(_) | LedgerError::Unexpected(_))) => {}
         (None, Err(error)) => observer.trouble(Some(error)),
     }
-}
-
-/// Runs the group in one transaction. A failing change is rolled back to its savepoint.
-fn commit(connection: &Connection, group: Vec<Job>) -> (Result<(), LedgerError>, Vec<Answer>) {
-    let mut answers = Vec::with_capacity(group.len());
-    if let Err(error) = connection.execute_batch("BEGIN IMMEDIATE") {
-        let error = explain(&error);
-        let answers = refuse(group, &error);
-        return (Err(error), answers);
-    }
-    let mut trouble = None;
-    for job in group {
-        if let Some(error) = &trouble {
-            answers.extend(refuse(vec![job], error));
-            continue;
-        }
-        match attempt(connection, job) {
-            (Ok(()), answer) => answers.push(answer),
-            (Err(error), answer) => {
-                trouble = Some(error);
-                answers.push(answer);
-            }
-        }
-    }
-    let outcome = match trouble {
-        Some(error) => Err(error),
-        None => connection.execute_batch("COMMIT").map_err(|error| explain(&error)),
-    };
-    if outcome.is_err() && sqlite::is_in_transaction(connection) {
-        // The transaction is lost either way; the first error is the one to report.
-        let _ = connection.execute_batch("ROLLBACK");
-    }
-    (outcome, answers)
-}
-
-/// Runs one change. `Err` only if the whole transaction must be rolled back.
-fn attempt(connection: &Connection, job: Job) -> (Result<(), LedgerError>, Answer) {
-    if job.alone {
-        return (job.work)(Ok(connection));
-    }
-    if let Err(error) = connection.execute_batch("SAVEPOINT change") {
-        let (_, answer) = (job.work)(Err(explain(&error)));
-        return (Err(explain(&error)), answer);
-    }
-    let (done, answer) = (job.work)(Ok(connection));
-    let undo = if done.is_ok() { "RELEASE change" } else { "ROLLBACK TO change; RELEASE change" };
-    let fatal = match done {
-        // A full disk, for example, ends the transaction.
-        Err(error @ (LedgerError::Unavailable(_) | LedgerError::Failed(_) | LedgerError::Damaged(_))) => {
-            Some(error)
-        }
-        _ => connection.execute_batch(undo).err().map(|error| explain(&error)),
-    };
-    (fatal.map_or(Ok(()), Err), answer)
-}
-
-/// Answers every job of the group with this error, without running any.
-fn refuse(group: Vec<Job>, error: &LedgerError) -> Vec<Answer> {
-    group.into_iter().map(|job| (job.work)(Err(error.clone())).1).collect()
 }

@@ -80,7 +80,7 @@ impl Claims {
         claims: Vec<Arc<Claim>>,
         now: Moment,
     ) -> Result<Vec<RecordOutcome>, LedgerError> {
-        self.0.write_alone(move |tx| recording::record(tx, Some(first), &claims, now)).await
+        self.0.write_claims(move |tx| recording::record(tx, Some(first), &claims, now)).await
     }
 
     pub(crate) async fn set_aside_from_journal(
@@ -90,6 +90,6 @@ impl Claims {
         why: String,
         now: Moment,
     ) -> Result<RecordOutcome, LedgerError> {
-        self.0.write_alone(move |tx| recording::set_aside(tx, Some(position), &claim, &why, now)).await
+        self.0.write_claims(move |tx| recording::set_aside(tx, Some(position), &claim, &why, now)).await
     }
 }

@@ -1,4 +1,5 @@
-//! `tidegate audit`: checks the ledger's invariants, with or without a running server; on a cluster also the gate.
+//! `tidegate audit`: checks the ledger's invariants, with or without a running server; embedded also its file and what
+//! the journal has seen of it, on a cluster also the gate.
 
 use std::sync::Arc;
 
@@ -7,6 +8,8 @@ use clap::Args;
 use serde_json::{Value, json};
 use tidegate_admission::cluster::gate::RedisGate;
 use tidegate_admission::cluster::redis_link::Link;
+use tidegate_admission::embedded::continuity::JournalFound;
+use tidegate_admission::embedded::journal::OpenError;
 use tidegate_admission::gate::{Gate, PoolFigures};
 use tidegate_core::public_id::{Public, PublicIds};
 use tidegate_core::{Campaign, Kind};
@@ -30,7 +33,19 @@ pub(super) struct AuditArgs {
 
 pub(super) async fn run(args: AuditArgs) -> anyhow::Result<Outcome> {
     let (config, _) = args.settings.load()?;
+    // Before the ledger: what the journal has seen is in a ledger that is read later.
+    let found = (!config.is_cluster()).then(|| JournalFound::look(&config.data_dir));
     let (ledger, gate) = open(&config).await?;
+    let mut storage = Vec::new();
+    if let Err(error) = ledger.verify().await {
+        storage.push(error.to_string());
+    } else if let Some(found) = found {
+        storage = missing(found, &ledger).await?;
+    }
+    if !storage.is_empty() {
+        report_storage(&storage, args.json);
+        return Ok(Outcome::Failed);
+    }
     let secret =
         ledger.settings.get("secret").await?.and_then(|bytes| bytes.try_into().ok()).unwrap_or([0; 32]);
     let ids = PublicIds::new(&secret);
@@ -63,6 +78,34 @@ pub(super) async fn run(args: AuditArgs) -> anyhow::Result<Outcome> {
         print_line!("{} sales and {} draws checked: {verdict}", sales.len(), draws.len());
     }
     Ok(if ok { Outcome::Passed } else { Outcome::Failed })
+}
+
+/// What the journal has and the ledger has not.
+async fn missing(found: Result<JournalFound, OpenError>, ledger: &SqlLedger) -> anyhow::Result<Vec<String>> {
+    let found = match found {
+        Ok(found) => found,
+        Err(error) => return Ok(vec![error.to_string()]),
+    };
+    let compared = found.compare(ledger.progress().await?, ledger.has_journal().await?);
+    let mut missing: Vec<_> = compared.losses.iter().map(ToString::to_string).collect();
+    if compared.recorded_again > 0 {
+        missing.push(format!(
+            "the ledger has lost the last {} recorded orders and plays; the next start records them again from the \
+             journal",
+            compared.recorded_again
+        ));
+    }
+    Ok(missing)
+}
+
+fn report_storage(problems: &[String], as_json: bool) {
+    if as_json {
+        return print_line!("{}", json!({"ok": false, "storage": problems, "sales": [], "draws": []}));
+    }
+    for problem in problems {
+        print_line!("{problem}");
+    }
+    print_line!("nothing else was checked: promises are broken");
 }
 
 /// Opens the ledger and, on a cluster, the gate.

@@ -38,5 +38,6 @@ mod embedded_only {
     mod fast_path;
     mod fast_path_fuzz;
     mod faults;
+    mod lost_log;
     mod readme;
 }

@@ -15,6 +15,7 @@ use tidegate_core::{CampaignId, Claim, UserId};
 use tidegate_ledger::Position;
 
 use super::Waiter;
+use super::kept_progress::KeptProgress;
 use crate::intake::{AppendError, Unrecorded};
 
 #[derive(Debug)]
@@ -36,6 +37,7 @@ pub(super) struct Backlog {
     max: usize,
     problem: Option<AppendError>,
     closed: bool,
+    pub(super) progress: KeptProgress,
 }
 
 #[derive(Debug)]
@@ -62,6 +64,7 @@ impl Backlog {
             max,
             problem: None,
             closed: false,
+            progress: KeptProgress::default(),
         };
         for claim in unrecorded {
             backlog.insert(Arc::new(claim));

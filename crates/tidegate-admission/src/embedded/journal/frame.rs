@@ -1,19 +1,22 @@
 //! The on-disk format of the journal: segment headers and frames, each with a checksum.
 //!
 //! A frame is one batch: magic, payload length, position of its first claim, number of claims, checksum, payload;
-//! integers are little-endian, and a frame is padded to eight bytes. The magic identifies the format version of the
-//! claims. Version 1 had orders only and is still read. The checksum covers the number of the segment, so that frames
+//! integers are little-endian, and a frame is padded to eight bytes. The payload is the ledger's progress, as known when
+//! the frame was written, and the claims, which may be none. The magic identifies the format version. Version 1 had
+//! orders only, versions 1 and 2 no progress; both are still read. The checksum covers the number of the segment, so that frames
 //! left from an earlier use of a recycled file are never read.
 
 use serde::Deserialize;
 use tidegate_core::{CampaignId, Claim, ClaimId, Granted, IdempotencyKey, Moment, Money, Slots, UserId};
-use tidegate_ledger::Position;
+use tidegate_ledger::{Position, Progress};
 
 const SEGMENT_MAGIC: &[u8; 8] = b"TIDEJNL1";
-const FRAME_MAGIC: &[u8; 4] = b"FRM2";
+const FRAME_MAGIC: &[u8; 4] = b"FRM3";
+const FRAME_MAGIC_V2: &[u8; 4] = b"FRM2";
 const FRAME_MAGIC_V1: &[u8; 4] = b"FRM1";
 pub(super) const HEADER_BYTES: usize = 32;
 const FRAME_HEADER_BYTES: usize = 24;
+const PROGRESS_BYTES: usize = 16;
 pub(super) const ALIGNMENT: usize = 8;
 
 /// The header of a segment: its number and the position of its first claim.
@@ -39,10 +42,13 @@ pub(super) fn write<'a>(
     buffer: &mut Vec<u8>,
     segment: u64,
     first: Position,
+    progress: Progress,
     claims: impl Iterator<Item = &'a Claim>,
 ) {
     buffer.clear();
     buffer.resize(FRAME_HEADER_BYTES, 0);
+    buffer.extend(progress.recorded.to_le_bytes());
+    buffer.extend(progress.changes.to_le_bytes());
     let mut count = 0_u32;
     for claim in claims {
         let start = buffer.len();
@@ -93,6 +99,8 @@ impl From<ClaimV1> for Claim {
 /// A frame that was read and whose checksum matches.
 pub(super) struct Frame<'a> {
     is_v1: bool,
+    /// `None` in frames before version 3.
+    pub(super) progress: Option<Progress>,
     pub(super) first: Position,
     pub(super) count: u32,
     pub(super) bytes: usize,
@@ -120,8 +128,9 @@ impl Frame<'_> {
 /// The frame at the beginning of `bytes`; `None` unless it is an intact frame of this segment.
 pub(super) fn read(bytes: &[u8], segment: u64) -> Option<Frame<'_>> {
     let header = bytes.get(..FRAME_HEADER_BYTES)?;
-    let is_v1 = header[..4] == *FRAME_MAGIC_V1;
-    if !is_v1 && header[..4] != *FRAME_MAGIC {
+    let magic = &header[..4];
+    let (is_v1, has_progress) = (magic == FRAME_MAGIC_V1, magic == FRAME_MAGIC);
+    if !is_v1 && !has_progress && magic != FRAME_MAGIC_V2 {
         return None;
     }
     let end = FRAME_HEADER_BYTES.checked_add(u32_at(header, 4)? as usize)?;
@@ -129,12 +138,21 @@ pub(super) fn read(bytes: &[u8], segment: u64) -> Option<Frame<'_>> {
     if u32_at(header, 20)? != checksum(segment, whole) {
         return None;
     }
+    let mut payload = &whole[FRAME_HEADER_BYTES..];
+    let progress = if has_progress {
+        let progress = Progress { recorded: u64_at(payload, 0)?, changes: u64_at(payload, 8)? };
+        payload = &payload[PROGRESS_BYTES..];
+        Some(progress)
+    } else {
+        None
+    };
     Some(Frame {
         is_v1,
+        progress,
         first: u64_at(header, 8)?,
         count: u32_at(header, 16)?,
         bytes: end.next_multiple_of(ALIGNMENT),
-        payload: &whole[FRAME_HEADER_BYTES..],
+        payload,
     })
 }
 
@@ -174,6 +192,23 @@ mod tests {
         let sum = checksum(3, &frame);
         frame[20..24].copy_from_slice(&sum.to_le_bytes());
         let read = read(&frame, 3).unwrap();
-        assert_eq!((read.first, read.claims().unwrap()), (9, vec![expected]));
+        assert_eq!((read.first, read.progress, read.claims().unwrap()), (9, None, vec![expected]));
+    }
+
+    /// A journal written before it knew the ledger's progress.
+    #[test]
+    fn frames_of_version_2_are_read() {
+        let expected = claim(5, 6, &[7, 8]);
+        let mut frame = Vec::new();
+        write(&mut frame, 3, 9, Progress::default(), std::iter::once(&expected));
+        frame.drain(FRAME_HEADER_BYTES..FRAME_HEADER_BYTES + PROGRESS_BYTES);
+        let length = u32_at(&frame, 4).unwrap() - 16;
+        frame[..4].copy_from_slice(FRAME_MAGIC_V2);
+        frame[4..8].copy_from_slice(&length.to_le_bytes());
+        frame.truncate(FRAME_HEADER_BYTES + length as usize);
+        let sum = checksum(3, &frame);
+        frame[20..24].copy_from_slice(&sum.to_le_bytes());
+        let read = read(&frame, 3).unwrap();
+        assert_eq!((read.first, read.progress, read.claims().unwrap()), (9, None, vec![expected]));
     }
 }

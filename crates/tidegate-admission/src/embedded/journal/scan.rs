@@ -1,4 +1,4 @@
-//! Opening a journal: reads every segment, drops a torn write at the very end, and refuses any other damage.
+//! Reading a journal: opens it and drops a torn write at the very end, or only looks at it; refuses any other damage.
 //!
 //! One batch is written at a time, so a crash can tear only the last frame. An unreadable frame with an intact frame
 //! behind it is damage, not a torn write.
@@ -7,9 +7,10 @@ use std::collections::VecDeque;
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use tidegate_core::Claim;
-use tidegate_ledger::Position;
+use tidegate_ledger::{Position, Progress};
 
 use super::disk::{Disk, create_directory, sync_directory};
 use super::frame;
@@ -20,7 +21,7 @@ pub(super) fn open(
     options: &JournalOptions,
     recorded: Position,
     disk: Box<dyn Disk>,
-) -> Result<(Segments, Vec<Claim>), OpenError> {
+) -> Result<(Segments, Vec<Claim>, Progress), OpenError> {
     let directory = &options.directory;
     let failed = |source| OpenError::Io { path: directory.clone(), source };
     create_directory(directory).map_err(failed)?;
@@ -36,7 +37,7 @@ pub(super) fn open(
         next_number: highest + 1,
         buffer: Vec::new(),
     };
-    let mut read = Reading { expected: None, unrecorded: Vec::new(), recorded, last_frame: None };
+    let mut read = Reading::new(recorded);
     for (at, (number, path)) in numbered.iter().enumerate() {
         let bytes = read_whole(path).map_err(failed)?;
         let last = at + 1 == numbered.len();
@@ -53,11 +54,54 @@ pub(super) fn open(
     }
     segments.resync(read.last_frame).map_err(failed)?;
     read.check_against_ledger(directory, segments.in_use.front().map(|segment| segment.first))?;
-    segments.recycle(recorded);
     let estimated = options.max_unrecorded as u64 * TYPICAL_CLAIM_BYTES / options.segment_bytes.max(1) + 2;
     segments.allocate_spares(usize::try_from(estimated).unwrap_or(2)).map_err(failed)?;
     sync_directory(directory).map_err(failed)?;
-    Ok((segments, read.unrecorded))
+    Ok((segments, read.unrecorded, read.progress.unwrap_or_default()))
+}
+
+/// What a journal holds, found without changing it.
+#[derive(Clone, Copy, Debug, Default)]
+pub(in crate::embedded) struct Contents {
+    /// The positions of its first claim and behind its last one; `None` without any segment.
+    pub(in crate::embedded) claims: Option<(Position, Position)>,
+    /// The ledger's progress as of the last frame that has it.
+    pub(in crate::embedded) progress: Option<Progress>,
+}
+
+/// Looks at the journal in this directory, also while a server writes to it.
+pub(in crate::embedded) fn look(directory: &Path) -> Result<Contents, OpenError> {
+    let mut looks = 1;
+    loop {
+        match look_once(directory) {
+            // A file that is read while it is written can look damaged, and one that is recycled is gone.
+            Err(_) if looks < LOOKS => std::thread::sleep(BETWEEN_LOOKS),
+            found => return found,
+        }
+        looks += 1;
+    }
+}
+
+const LOOKS: u32 = 5;
+const BETWEEN_LOOKS: Duration = Duration::from_millis(50);
+
+fn look_once(directory: &Path) -> Result<Contents, OpenError> {
+    let failed = |source| OpenError::Io { path: directory.to_owned(), source };
+    let numbered = match list(directory) {
+        Ok((numbered, _)) => numbered,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Contents::default()),
+        Err(error) => return Err(failed(error)),
+    };
+    let mut read = Reading::new(Position::MAX);
+    let mut first = None;
+    for (at, (number, path)) in numbered.iter().enumerate() {
+        match read.segment(*number, path, &read_whole(path).map_err(failed)?)? {
+            Some((begins_with, _)) => first = first.or(Some(begins_with)),
+            None if at + 1 == numbered.len() => {}
+            None => return Err(damaged(path, 0, "its header cannot be read")),
+        }
+    }
+    Ok(Contents { claims: first.zip(read.expected), progress: read.progress })
 }
 
 /// What a claim for one unit takes up, for guessing how many files a full backlog needs.
@@ -70,9 +114,15 @@ struct Reading {
     recorded: Position,
     /// The start and end of the very last frame, in its segment.
     last_frame: Option<(usize, usize)>,
+    /// The ledger's progress in the last frame that has it.
+    progress: Option<Progress>,
 }
 
 impl Reading {
+    fn new(recorded: Position) -> Self {
+        Self { expected: None, unrecorded: Vec::new(), recorded, last_frame: None, progress: None }
+    }
+
     /// Reads the frames of one segment. Returns its first position and the offset behind its last intact frame;
     /// `None` if it was never written.
     fn segment(
@@ -106,6 +156,7 @@ impl Reading {
             let known = self.recorded.saturating_sub(frame.first - 1);
             self.unrecorded.extend(claims.into_iter().skip(usize::try_from(known).unwrap_or(usize::MAX)));
             expected += u64::from(frame.count);
+            self.progress = frame.progress.or(self.progress);
             self.last_frame = Some((offset, offset + frame.bytes));
             offset += frame.bytes;
         }

@@ -1,7 +1,8 @@
 //! The files of the journal: numbered segments in use, and spare files for the next segments.
 //!
-//! Invariants: segments in use have consecutive numbers and positions; a spare file contains no claim that the ledger
-//! does not have.
+//! Invariants: segments in use have consecutive positions; a spare file contains no claim that the ledger's file does not
+//! have without its log. The end of each segment is reserved for frames without claims, so that changes of the ledger
+//! can be kept when there is no room for orders.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -10,7 +11,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use tidegate_core::Claim;
-use tidegate_ledger::Position;
+use tidegate_ledger::{Position, Progress};
 
 use super::disk::{Disk, sync_directory};
 use super::frame;
@@ -54,19 +55,26 @@ impl Segments {
         directory.join(format!("{number:012}.{SUFFIX}"))
     }
 
-    /// Writes and syncs one batch.
+    /// How much of a segment claims may fill.
+    pub(super) fn for_claims(&self) -> u64 {
+        self.bytes - self.bytes / 16
+    }
+
+    /// Writes and syncs one batch, which may be empty, with the ledger's progress.
     pub(super) fn write<'a>(
         &mut self,
         first: Position,
+        progress: Progress,
         claims: impl Iterator<Item = &'a Claim> + Clone,
     ) -> Result<(), WriteError> {
+        let room = if claims.clone().next().is_some() { self.for_claims() } else { self.bytes };
         let mut buffer = std::mem::take(&mut self.buffer);
         let number = self.in_use.back().map_or(0, |segment| segment.number);
-        frame::write(&mut buffer, number, first, claims.clone());
-        if self.in_use.is_empty() || self.offset + buffer.len() as u64 > self.bytes {
+        frame::write(&mut buffer, number, first, progress, claims.clone());
+        if self.in_use.is_empty() || self.offset + buffer.len() as u64 > room {
             self.start_segment(first)?;
             let number = self.in_use.back().map_or(0, |segment| segment.number);
-            frame::write(&mut buffer, number, first, claims);
+            frame::write(&mut buffer, number, first, progress, claims);
         }
         let Some(segment) = self.in_use.back() else { return Ok(()) };
         self.disk.write(&segment.file, self.offset, &buffer).map_err(WriteError::Failed)?;
@@ -106,7 +114,7 @@ impl Segments {
         self.disk.sync(&segment.file)
     }
 
-    /// Turns segments whose claims are all recorded into spare files.
+    /// Turns segments into spare files whose claims are all in the ledger's file.
     pub(super) fn recycle(&mut self, through: Position) {
         while self.in_use.len() > 1 && self.in_use[1].first <= through + 1 {
             let Some(done) = self.in_use.pop_front() else { return };
@@ -117,7 +125,7 @@ impl Segments {
         }
     }
 
-    /// Once this position is recorded, the oldest segment can be recycled. `MAX` if there is only the one being
+    /// Once this position is in the ledger's file, the oldest segment can be recycled. `MAX` if there is only the one being
     /// written.
     pub(super) fn recyclable_after(&self) -> Position {
         self.in_use.get(1).map_or(Position::MAX, |second| second.first - 1)

@@ -43,7 +43,7 @@ async fn a_full_disk_refuses_orders_and_recovers_by_itself() {
         .with("TIDEGATE__JOURNAL__MAX_UNRECORDED", "1")
         .start()
         .await;
-    let sale = app.sale(1_000_000, 1000).await;
+    let sale = app.sale(1_000_000, 20_000).await;
     let mut buyers = app.buyers(30).await;
     disk.0.store(true, Ordering::SeqCst);
     // Spare segments are deleted, so that the journal has to allocate.
@@ -58,9 +58,9 @@ async fn a_full_disk_refuses_orders_and_recovers_by_itself() {
             }
         }
         for buyer in &mut buyers {
-            let answer = order(buyer, &sale, 20).await;
+            let answer = order(buyer, &sale, 100).await;
             match answer.status {
-                201 => accepted += 20,
+                201 => accepted += 100,
                 503 if answer.code() == "busy" => {}
                 _ => break 'full answer,
             }
