@@ -43,8 +43,9 @@ async fn a_full_disk_refuses_orders_and_recovers_by_itself() {
         .with("TIDEGATE__JOURNAL__MAX_UNRECORDED", "1")
         .start()
         .await;
-    let sale = app.sale(1_000_000, 20_000).await;
-    let mut buyers = app.buyers(30).await;
+    let sale = app.sale(1_000_000, 1000).await;
+    // Enough to fill the segment that is being written.
+    let mut buyers = app.buyers(300).await;
     disk.0.store(true, Ordering::SeqCst);
     // Spare segments are deleted, so that the journal has to allocate.
     let journal = app.data_dir().join("journal");
@@ -58,9 +59,9 @@ async fn a_full_disk_refuses_orders_and_recovers_by_itself() {
             }
         }
         for buyer in &mut buyers {
-            let answer = order(buyer, &sale, 100).await;
+            let answer = order(buyer, &sale, 50).await;
             match answer.status {
-                201 => accepted += 100,
+                201 => accepted += 50,
                 503 if answer.code() == "busy" => {}
                 _ => break 'full answer,
             }
