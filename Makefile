@@ -5,7 +5,7 @@
 # Debian packages the build and the tests need, as package:command.
 NEEDS := build-essential:cc curl:curl python3:python3 redis-server:redis-server redis-tools:redis-cli \
 	postgresql:pg_ctlcluster chromium:chromium chromium-driver:chromedriver nodejs:node npm:npm \
-	valgrind:valgrind iproute2:ip
+	valgrind:valgrind iproute2:ip fuse3:fusermount3
 
 # What checks in a browser whether everybody can use the pages: a tool of the tests, no part of the program.
 AXE := 4.14.0

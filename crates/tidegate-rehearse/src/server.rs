@@ -122,6 +122,11 @@ impl Server {
         Ok((of("VmRSS:").context("no VmRSS")?, of("VmHWM:").context("no VmHWM")?))
     }
 
+    /// Waits until the server ends by itself; returns its exit code, if no signal ended it.
+    pub async fn ended(&mut self) -> anyhow::Result<Option<i32>> {
+        Ok(self.child.wait().await?.code())
+    }
+
     /// Kills the server, as a crash would.
     pub async fn kill(mut self) -> anyhow::Result<()> {
         Ok(self.child.kill().await?)

@@ -39,5 +39,6 @@ mod embedded_only {
     mod fast_path_fuzz;
     mod faults;
     mod lost_log;
+    mod power;
     mod readme;
 }

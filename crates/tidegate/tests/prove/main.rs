@@ -8,6 +8,8 @@ mod crash;
 mod fast_path_fuzz;
 mod flood;
 mod million;
+#[path = "../it/embedded_only/power.rs"]
+mod power;
 #[path = "../it/support.rs"]
 #[expect(dead_code, reason = "shared with the shorter tests, which use all of it")]
 mod support;
@@ -17,6 +19,11 @@ mod visitors;
 #[tokio::test(flavor = "multi_thread")]
 async fn three_hundred_kills_lose_nothing_and_sell_nothing_twice() {
     crash::kill_again_and_again(300).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn two_hundred_power_cuts_lose_nothing_and_undo_nothing() {
+    power::cut_again_and_again(200).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
