@@ -61,8 +61,8 @@ pub enum LedgerError {
     Unclear(String),
     /// The file is damaged: every write is refused until it is mended and the process restarts.
     #[error(
-        "the ledger is damaged: {0}. Nothing is written to it any more, and the journal keeps every accepted order. Stop \
-         the process, copy the data directory, then repair ledger.db or restore the whole directory from a backup"
+        "the ledger is damaged: {0}. Nothing is written to it any more, and the journal keeps every accepted order. \
+         Stop the process, copy the data directory, then repair ledger.db or restore the whole directory from a backup"
     )]
     Damaged(String),
     /// A constraint forbids this change. A retry fails again, other changes may succeed.

@@ -1,7 +1,7 @@
 //! How far a ledger has come, and who else remembers it.
 //!
-//! SQLite drops what follows a damaged frame of its write-ahead log, and starts without a log that is missing: both look
-//! like an older ledger, not like an error. So the ledger counts what it commits, in the same transactions, and a
+//! SQLite drops what follows a damaged frame of its write-ahead log, and starts without a log that is missing: both
+//! look like an older ledger, not like an error. So the ledger counts what it commits, in the same transactions, and a
 //! witness keeps the newest count elsewhere before anybody hears of the change.
 
 use crate::engine::{Connection, params};

@@ -2,8 +2,8 @@
 //!
 //! Under `Rules::Strict`, as POSIX has it, fsync keeps the file or the directory that it is called on and nothing else:
 //! a file whose name was not synced in its directory is gone. Under `Rules::Ext4` names become durable in the order in
-//! which they were changed, and every fsync keeps all of them. In both, what was not synced may survive or not, block by
-//! block. Needs /dev/fuse and, unless run as root, `fusermount3` (`apt-get install fuse3`).
+//! which they were changed, and every fsync keeps all of them. In both, what was not synced may survive or not, block
+//! by block. Needs /dev/fuse and, unless run as root, `fusermount3` (`apt-get install fuse3`).
 
 mod fuse;
 mod model;

@@ -97,8 +97,8 @@ pub async fn open_with_disk(config: &Config, clock: Clock, disk: Box<dyn Disk>) 
     Ok(OpenApp { app, new_admin_key, is_new, _data_dir: Some(data_dir) })
 }
 
-/// Compares journal and ledger without a write. Opening the ledger for writing drops what follows a damaged frame of its
-/// log, and somebody may still want to read that.
+/// Compares journal and ledger without a write. Opening the ledger for writing drops what follows a damaged frame of
+/// its log, and somebody may still want to read that.
 async fn compare_before_opening(config: &Config, found: &JournalFound) -> anyhow::Result<()> {
     let options = ledger_options(config);
     if !options.path.exists() {

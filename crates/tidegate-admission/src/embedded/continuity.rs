@@ -1,8 +1,8 @@
 //! Whether the ledger still has everything that its journal has seen of it.
 //!
-//! Compared before anything is recorded. Claims that the ledger has lost are recorded again, since the journal keeps them
-//! until they are in the ledger's file. Other changes exist only in the ledger: without them nothing starts until an
-//! operator has restored a backup or accepted the loss.
+//! Compared before anything is recorded. Claims that the ledger has lost are recorded again, since the journal keeps
+//! them until they are in the ledger's file. Other changes exist only in the ledger: without them nothing starts until
+//! an operator has restored a backup or accepted the loss.
 
 use std::path::{Path, PathBuf};
 
@@ -31,9 +31,9 @@ pub enum Loss {
     )]
     Journal { data_dir: PathBuf },
     #[error(
-        "the ledger in {0} has gone backwards: it has recorded {recorded} orders and plays, but the journal begins with \
-         number {first}, so those between are missing. Restore the whole directory from a backup, or accept that they \
-         are lost with `tidegate accept-loss --data-dir {0}`", data_dir.display()
+        "the ledger in {0} has gone backwards: it has recorded {recorded} orders and plays, but the journal begins \
+         with number {first}, so those between are missing. Restore the whole directory from a backup, or accept \
+         that they are lost with `tidegate accept-loss --data-dir {0}`", data_dir.display()
     )]
     Claims { data_dir: PathBuf, recorded: Position, first: Position },
     #[error(
@@ -56,8 +56,8 @@ pub struct Comparison {
     pub accepted: Progress,
 }
 
-/// The journal of a data directory, as found before the ledger was looked at: beside a running server it must not be the
-/// newer of the two.
+/// The journal of a data directory, as found before the ledger was looked at: beside a running server it must not be
+/// the newer of the two.
 #[derive(Debug)]
 pub struct JournalFound {
     data_dir: PathBuf,

@@ -51,8 +51,8 @@ pub enum OpenError {
     Io { path: PathBuf, source: std::io::Error },
     #[error(
         "the journal segment {} is damaged at byte {offset}: {what}. Claims after that place are intact, so this is \
-         not a write cut short by a crash. Restore the file from a backup, or move the journal directory away and accept \
-         with `tidegate accept-loss` that orders which were not recorded are lost", path.display()
+         not a write cut short by a crash. Restore the file from a backup, or move the journal directory away and \
+         accept with `tidegate accept-loss` that orders which were not recorded are lost", path.display()
     )]
     Damaged { path: PathBuf, offset: u64, what: String },
     #[error(

@@ -187,8 +187,8 @@ impl Thread<'_> {
         self.checkpoint();
     }
 
-    /// The changes of the next transaction; `None` once the queue is closed. Nothing stays in the log for long when there
-    /// are no changes: what is in the file itself cannot be lost with the log.
+    /// The changes of the next transaction; `None` once the queue is closed. Nothing stays in the log for long when
+    /// there are no changes: what is in the file itself cannot be lost with the log.
     fn next_group(&mut self, queue: &mpsc::Receiver<Job>) -> Option<Vec<Job>> {
         let first = loop {
             if let Some(job) = self.held_over.take() {

@@ -166,7 +166,9 @@ impl Model {
             .into_iter()
             .partition(|change| self.rules == Rules::Ext4 || change.is_in(number));
         self.unsynced = later;
-        keep.into_iter().for_each(|change| self.keep(change));
+        for change in keep {
+            self.keep(change);
+        }
     }
 
     fn keep(&mut self, change: Change) {

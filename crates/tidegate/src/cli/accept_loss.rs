@@ -1,7 +1,7 @@
 //! `tidegate accept-loss`: lets an embedded server start although its ledger or its journal has lost confirmed changes.
 //!
-//! It repairs nothing: it notes that what is missing is missed no longer. Without a loss it changes nothing, so it has no
-//! effect on losses to come.
+//! It repairs nothing: it notes that what is missing is missed no longer. Without a loss it changes nothing, so it has
+//! no effect on losses to come.
 
 use anyhow::bail;
 use clap::Args;

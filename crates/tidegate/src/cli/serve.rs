@@ -63,8 +63,8 @@ pub(super) async fn run(args: ServeArgs) -> anyhow::Result<Outcome> {
     Ok(Outcome::Passed)
 }
 
-/// Starts the app and serves until it closes. Fails if it could not start, and once only a restart helps: then after the
-/// requests in flight were answered.
+/// Starts the app and serves until it closes. Fails if it could not start, and once only a restart helps: then after
+/// the requests in flight were answered.
 pub async fn serve(
     listener: TcpListener,
     config: &Config,

@@ -32,7 +32,7 @@ pub(crate) struct TestApp {
     pub(crate) clock: Clock,
     pub(crate) operator: Client,
     opened: Arc<OpenApp>,
-    /// How the program ended, if it was started `as_program`.
+    /// How the program ended, if it was started `in_serve_mode`.
     pub(crate) ended: Option<JoinHandle<anyhow::Result<()>>>,
     directory: TempDir,
     settings: BTreeMap<String, String>,
@@ -66,7 +66,7 @@ pub(crate) struct Builder {
     disk: Option<Box<dyn Disk>>,
     workers: bool,
     system_clock: bool,
-    as_program: bool,
+    in_serve_mode: bool,
 }
 
 impl Builder {
@@ -88,8 +88,8 @@ impl Builder {
     }
 
     /// Serves as `tidegate serve` does, on the system clock: see `TestApp::ended`.
-    pub(crate) fn as_program(mut self) -> Self {
-        self.as_program = true;
+    pub(crate) fn in_serve_mode(mut self) -> Self {
+        self.in_serve_mode = true;
         self.system_clock = true;
         self
     }
@@ -120,7 +120,7 @@ impl Builder {
         let url = format!("http://{}", listener.local_addr().unwrap());
         let operator = Client::new(&url, Some(ADMIN_KEY)).unwrap();
         let mut ended = None;
-        if self.as_program {
+        if self.in_serve_mode {
             let opened = opened.clone();
             let (ready, is_ready) = tokio::sync::oneshot::channel();
             let ready = move || ready.send(()).unwrap();

@@ -1,10 +1,10 @@
 //! The on-disk format of the journal: segment headers and frames, each with a checksum.
 //!
 //! A frame is one batch: magic, payload length, position of its first claim, number of claims, checksum, payload;
-//! integers are little-endian, and a frame is padded to eight bytes. The payload is the ledger's progress, as known when
-//! the frame was written, and the claims, which may be none. The magic identifies the format version. Version 1 had
-//! orders only, versions 1 and 2 no progress; both are still read. The checksum covers the number of the segment, so that frames
-//! left from an earlier use of a recycled file are never read.
+//! integers are little-endian, and a frame is padded to eight bytes. The payload is the ledger's progress, as known
+//! when the frame was written, and the claims, which may be none. The magic identifies the format version. Version 1
+//! had orders only, versions 1 and 2 no progress; both are still read. The checksum covers the number of the segment,
+//! so that frames left from an earlier use of a recycled file are never read.
 
 use serde::Deserialize;
 use tidegate_core::{CampaignId, Claim, ClaimId, Granted, IdempotencyKey, Moment, Money, Slots, UserId};

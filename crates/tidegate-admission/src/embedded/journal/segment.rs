@@ -1,8 +1,8 @@
 //! The files of the journal: numbered segments in use, and spare files for the next segments.
 //!
-//! Invariants: segments in use have consecutive positions; a spare file contains no claim that the ledger's file does not
-//! have without its log. The end of each segment is reserved for frames without claims, so that changes of the ledger
-//! can be kept when there is no room for orders.
+//! Invariants: segments in use have consecutive positions; a spare file contains no claim that the ledger's file does
+//! not have without its log. The end of each segment is reserved for frames without claims, so that changes of the
+//! ledger can be kept when there is no room for orders.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -125,8 +125,8 @@ impl Segments {
         }
     }
 
-    /// Once this position is in the ledger's file, the oldest segment can be recycled. `MAX` if there is only the one being
-    /// written.
+    /// Once this position is in the ledger's file, the oldest segment can be recycled. `MAX` if there is only the one
+    /// being written.
     pub(super) fn recyclable_after(&self) -> Position {
         self.in_use.get(1).map_or(Position::MAX, |second| second.first - 1)
     }

@@ -122,7 +122,7 @@ async fn a_failed_sync_refuses_orders_for_good_and_serves_reads() {
 #[tokio::test(flavor = "multi_thread")]
 async fn after_a_failed_sync_the_program_ends_with_a_message() {
     let disk = FailingDisk::default();
-    let mut app = TestApp::builder().on(disk.clone()).as_program().start().await;
+    let mut app = TestApp::builder().on(disk.clone()).in_serve_mode().start().await;
     let sale = app.sale(10, 10).await;
     let mut buyer = app.buyer().await;
     bought(&mut buyer, &sale, 1).await;

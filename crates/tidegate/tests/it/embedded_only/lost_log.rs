@@ -1,5 +1,5 @@
-//! A ledger that goes backwards: SQLite's write-ahead log is damaged or missing, the file is an older copy, the journal is
-//! gone. Recorded orders are recorded again; any other loss refuses the start until an operator accepts it.
+//! A ledger that goes backwards: SQLite's write-ahead log is damaged or missing, the file is an older copy, the
+//! journal is gone. Recorded orders are recorded again; any other loss refuses the start until an operator accepts it.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
