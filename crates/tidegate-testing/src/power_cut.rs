@@ -85,3 +85,14 @@ impl PowerCutDisk {
         self.fails.store(fails, Ordering::SeqCst);
     }
 }
+
+/// Also after a failed test, whose server may still use the disk.
+impl Drop for PowerCutDisk {
+    fn drop(&mut self) {
+        let unmounted =
+            std::process::Command::new("fusermount3").args(["-u", "-z"]).arg(self.path()).status();
+        if !unmounted.is_ok_and(|status| status.success()) {
+            eprintln!("{} is still mounted", self.path().display());
+        }
+    }
+}

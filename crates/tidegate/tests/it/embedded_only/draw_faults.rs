@@ -144,16 +144,18 @@ async fn a_proof_waits_for_plays_that_are_still_being_written() {
         app.operator.get(&counters).await.unwrap().json()["counters"]["queued"] != 0
     })
     .await;
-    app.step_draw(&draw, "close").await;
-    let reading = tokio::spawn({
-        let (url, draw) = (app.url.clone(), draw.clone());
-        async move { proof(&mut Client::new(&url, None).unwrap(), &draw).await }
+    let closing = tokio::spawn({
+        let mut operator = Client::new(&app.url, Some(ADMIN_KEY)).unwrap();
+        let path = format!("{counters}/close");
+        async move { operator.send(Method::POST, &path, None, None).await.unwrap().status }
     });
     tokio::time::sleep(Duration::from_millis(100)).await;
-    assert!(!reading.is_finished(), "the seed is not shown before the last play is in the history");
+    assert!(!closing.is_finished(), "the draw is not closed before the last play is durable");
+    let mut visitor = Client::new(&app.url, None).unwrap();
+    assert_eq!(proof(&mut visitor, &draw).await["seed"], Value::Null);
     disk.0.store(false, Ordering::SeqCst);
-    assert_eq!(playing.await.unwrap().status, 201);
-    let proof = reading.await.unwrap();
+    assert_eq!((playing.await.unwrap().status, closing.await.unwrap()), (201, 200));
+    let proof = proof(&mut visitor, &draw).await;
     assert_eq!((&proof["plays_count"], &proof["plays"][0]["client_seed"]), (&json!(1), &json!("last")));
 }
 

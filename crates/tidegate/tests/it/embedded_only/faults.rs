@@ -59,9 +59,9 @@ async fn a_full_disk_refuses_orders_and_recovers_by_itself() {
             }
         }
         for buyer in &mut buyers {
-            let answer = order(buyer, &sale, 50).await;
+            let answer = order(buyer, &sale, 20).await;
             match answer.status {
-                201 => accepted += 50,
+                201 => accepted += 20,
                 503 if answer.code() == "busy" => {}
                 _ => break 'full answer,
             }

@@ -57,7 +57,7 @@ impl World {
             operator.post("/v1/admin/items", &json!({"name": "Lamp", "price": price})).await.unwrap().json();
         let now = Clock::System.now();
         let terms = json!({
-            "item_id": item["id"], "price": price, "stock": 100_000, "per_user_limit": 100_000, "pay_within_s": 3600,
+            "item_id": item["id"], "price": price, "stock": 100_000, "per_user_limit": 1000, "pay_within_s": 3600,
             "starts_at": now.to_string(), "ends_at": (now + Duration::from_secs(3600)).to_string(),
         });
         let sale =
