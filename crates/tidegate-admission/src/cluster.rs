@@ -6,6 +6,7 @@
 
 pub mod claim_counts;
 pub mod gate;
+pub mod newest_event;
 mod news;
 mod outcomes;
 mod pending;

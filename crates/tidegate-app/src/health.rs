@@ -18,6 +18,8 @@ pub enum Part {
     /// PostgreSQL does not answer. `Ledger` is what statements report, and is over once one has succeeded.
     LedgerConnection,
     Recorder,
+    /// PostgreSQL lacks changes that were committed.
+    LedgerHistory,
     Shutdown,
 }
 
@@ -31,6 +33,7 @@ impl Part {
             Self::Ledger => "ledger",
             Self::LedgerConnection => "ledger_connection",
             Self::Recorder => "recorder",
+            Self::LedgerHistory => "ledger_history",
             Self::Shutdown => "shutdown",
         }
     }

@@ -25,6 +25,7 @@ pub mod events;
 mod gate_sync;
 pub mod health;
 pub mod housekeeping;
+pub mod ledger_history;
 pub mod ledger_types;
 pub mod live;
 pub mod merchant;
@@ -150,9 +151,11 @@ impl App {
             context: self.context.clone(),
             watchers: self.watchers.clone(),
             is_stuck: AtomicBool::new(false),
+            history: self.node.history.clone(),
         };
         let now = Arc::new(move || clock.now());
         self.admission.start(self.ledger.clone(), Arc::new(listener), now).await;
+        self.node.check_history().await?;
         self.gate.start().await?;
         self.health.set(Part::Startup, None);
         Ok(())

@@ -21,6 +21,7 @@ use crate::context::Context;
 use crate::directory::CampaignDirectory;
 use crate::gate_sync::GateSync;
 use crate::health::Part;
+use crate::ledger_history::LedgerHistory;
 use crate::metrics;
 use crate::tables::NodeTables;
 
@@ -153,6 +154,7 @@ pub struct NodeDuties {
     /// Since when Redis and PostgreSQL have not answered.
     pub(crate) gate_problem: Mutex<Option<Instant>>,
     pub(crate) ledger_problem: Mutex<Option<Instant>>,
+    pub(crate) history: Arc<LedgerHistory>,
 }
 
 impl NodeDuties {
@@ -207,6 +209,14 @@ impl NodeDuties {
     pub async fn watch_ledger(&self) -> bool {
         let problem = self.database.watch().await.err().map(|error| error.to_string());
         self.report(&self.ledger_problem, Part::LedgerConnection, problem)
+    }
+
+    /// Looks once whether PostgreSQL still has what was committed, and says so.
+    pub async fn check_history(&self) -> Result<(), LedgerError> {
+        match self.admission.cluster() {
+            Some(cluster) => self.history.check(&self.context, cluster, &self.database).await,
+            None => Ok(()),
+        }
     }
 
     /// Sets or clears a problem. Orders that wait for a server which does not answer are told that they are late: they

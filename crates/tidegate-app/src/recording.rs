@@ -11,6 +11,7 @@ use tidegate_ledger::{LedgerError, RecordOutcome};
 use crate::Refusal;
 use crate::context::Context;
 use crate::health::Part;
+use crate::ledger_history::LedgerHistory;
 use crate::order_watchers::Watchers;
 
 /// How long a change waits for claims to be recorded.
@@ -36,6 +37,7 @@ pub(crate) struct RecordingListener {
     pub(crate) watchers: Arc<Watchers>,
     /// A claim cannot be recorded and is not at fault. Other changes may work, so this is not the ledger's health.
     pub(crate) is_stuck: AtomicBool,
+    pub(crate) history: Arc<LedgerHistory>,
 }
 
 impl recorder::Listener for RecordingListener {
@@ -51,6 +53,9 @@ impl recorder::Listener for RecordingListener {
                 self.context.metrics.order("rejected_by_ledger");
             }
             self.watchers.changed(claim.order());
+        }
+        if let Some(last) = claims.last() {
+            self.history.recorded(last.id);
         }
     }
 

@@ -295,6 +295,7 @@ impl App {
                 database: ledger.clone(),
                 gate_problem: parking_lot::Mutex::default(),
                 ledger_problem: parking_lot::Mutex::default(),
+                history: Arc::default(),
                 node,
             },
             housekeeping: Housekeeping {

@@ -26,6 +26,7 @@ const ADMIT_EVERY: Duration = Duration::from_millis(100);
 const PROBE_EVERY: Duration = Duration::from_secs(1);
 const HOUSEKEEPING_EVERY: Duration = Duration::from_secs(3600);
 const RECONCILE_EVERY: Duration = Duration::from_secs(10);
+const CHECK_HISTORY_EVERY: Duration = Duration::from_millis(500);
 const MISSING_UNITS_EVERY: Duration = Duration::from_millis(500);
 const KEEP_NODE_EVERY: Duration = Duration::from_secs(5);
 /// How often Redis and PostgreSQL are asked whether they answer, and how soon again if they do not.
@@ -61,6 +62,7 @@ pub fn start(app: &Arc<App>) {
 pub fn start_node(app: &Arc<App>, mut news: mpsc::UnboundedReceiver<News>) {
     repeat(app, "watching Redis", watch_gate);
     repeat(app, "watching PostgreSQL", watch_ledger);
+    repeat(app, "checking PostgreSQL's history", check_history);
     repeat(app, "keeping the node's number", renew_node_number);
     // Weak: this task runs as long as the channel is open, and must not keep the app alive.
     let app = Arc::downgrade(app);
@@ -162,6 +164,12 @@ async fn follow(app: Arc<App>) -> Result<Duration, LedgerError> {
 
 async fn watch_gate(app: Arc<App>) -> Result<Duration, LedgerError> {
     Ok(if app.node.watch_gate().await { WATCH_EVERY } else { WATCH_AGAIN })
+}
+
+/// Notices a database that has lost committed changes.
+async fn check_history(app: Arc<App>) -> Result<Duration, LedgerError> {
+    app.node.check_history().await?;
+    Ok(CHECK_HISTORY_EVERY)
 }
 
 async fn watch_ledger(app: Arc<App>) -> Result<Duration, LedgerError> {

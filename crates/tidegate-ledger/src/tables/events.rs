@@ -78,6 +78,12 @@ impl Events {
     }
 
     /// One event by its number.
+    /// The number of the newest event; 0 if there is none.
+    pub async fn newest(&self) -> Result<u64, LedgerError> {
+        let sql_text = "SELECT coalesce(max(id), 0) AS id FROM outbox";
+        self.0.read(move |connection| connection.query_row(sql_text, params![], |row| id(row, "id"))).await
+    }
+
     pub async fn get(&self, number: u64) -> Result<Option<Event>, LedgerError> {
         self.0.read(move |connection| by_number(connection, number)).await
     }

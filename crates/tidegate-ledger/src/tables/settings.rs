@@ -21,6 +21,11 @@ impl Settings {
             .await
     }
 
+    pub async fn set(&self, name: &'static str, value: Vec<u8>) -> Result<(), LedgerError> {
+        let sql_text = "INSERT INTO setting VALUES (?1, ?2) ON CONFLICT (name) DO UPDATE SET value = ?2";
+        self.0.write(move |tx| tx.execute(sql_text, params![name, value]).map(drop)).await
+    }
+
     /// Inserts the setting unless it exists; returns the stored value.
     pub async fn get_or_insert(&self, name: &'static str, value: Vec<u8>) -> Result<Vec<u8>, LedgerError> {
         self.0

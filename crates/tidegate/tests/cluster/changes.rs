@@ -1,6 +1,6 @@
 //! Changes by several nodes at once, and claims that are recorded long after their sale has closed.
 
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -11,7 +11,7 @@ use tidegate_rehearse::client::Client;
 use tidegate_testing::servers::Redis;
 use tidegate_testing::{eventually, eventually_within};
 
-use crate::world::{KEY, World};
+use crate::world::{KEY, World, program};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_restock_says_what_it_changed_whoever_else_restocks() {
@@ -133,4 +133,70 @@ async fn a_queued_order_is_recorded_even_hours_after_its_sale_has_closed() {
         if drained == "1" { Ok(()) } else { Err(drained) }
     })
     .await;
+}
+
+fn newest_event(redis: &Redis) -> String {
+    redis.cli(&["zscore", "tidegate:newest_event", "newest_event"]).trim().to_owned()
+}
+
+/// What a promoted standby lacks: the newest orders with their events.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_database_that_has_lost_orders_sells_nothing_until_the_loss_is_accepted() {
+    let redis = Redis::start(&[]);
+    let world = World::start(&redis.url()).await;
+    let sale = world.open_sale(100, Duration::from_secs(3600)).await;
+    let tokens = world.tokens(20).await;
+    let path = format!("/v1/sales/{sale}/orders");
+    let order = async |at: usize| {
+        let mut buyer = Client::new(&world.urls[at % 3], Some(&tokens[at])).unwrap();
+        let answer = buyer.post(&path, &json!({"quantity": 1})).await.unwrap();
+        (answer.status, answer.code())
+    };
+    for at in 0..10 {
+        assert_eq!(order(at).await.0, 201);
+    }
+    eventually("a node has seen the last event", async || {
+        let (newest, seen) = (world.sql("SELECT max(id) FROM outbox"), newest_event(&redis));
+        if newest == seen { Ok(()) } else { Err((newest, seen)) }
+    })
+    .await;
+    let lost = "WITH lost AS (DELETE FROM orders WHERE id IN (SELECT id FROM orders ORDER BY id DESC LIMIT 4)
+                              RETURNING id, \"user\", campaign),
+                     slots AS (DELETE FROM held WHERE order_id IN (SELECT id FROM lost)),
+                     users AS (DELETE FROM held_by_user WHERE \"user\" IN (SELECT \"user\" FROM lost)),
+                     tally AS (UPDATE campaign SET awaiting = awaiting - 4)
+                DELETE FROM outbox WHERE id > (SELECT max(id) - 4 FROM outbox)";
+    world.sql(lost);
+    for url in &world.urls {
+        eventually_within(Duration::from_secs(2), "the node says what is lost", async || {
+            let ready = Client::new(url, None).unwrap().get("/readyz").await.unwrap();
+            let text = String::from_utf8_lossy(&ready.body).into_owned();
+            let says = ready.status == 503 && text.contains("PostgreSQL has lost committed changes");
+            if says { Ok(()) } else { Err(text) }
+        })
+        .await;
+    }
+    for at in 10..13 {
+        assert_eq!(order(at).await, (503, "not_ready".into()));
+    }
+    let accepted = Command::new(program())
+        .args(["accept-loss", "--database-url", &world.postgres.url("tidegate"), "--redis-url", &redis.url()])
+        .output()
+        .unwrap();
+    assert!(accepted.status.success(), "{}", String::from_utf8_lossy(&accepted.stderr));
+    for at in 13..16 {
+        eventually("the node sells again", async || {
+            let answer = order(at).await;
+            if answer.0 == 201 { Ok(()) } else { Err(answer) }
+        })
+        .await;
+    }
+    eventually("gate and ledger agree", async || {
+        let mut operator = world.operator();
+        let audit = operator.get(&format!("/v1/admin/sales/{sale}/audit")).await.unwrap().json();
+        let sound = audit["ok"] == true && audit["drift"]["units"] == 0;
+        if sound { Ok(()) } else { Err(audit) }
+    })
+    .await;
+    assert_eq!(world.sale().await["counters"]["available"], 100 - 6 - 3);
 }
