@@ -54,7 +54,9 @@ impl recorder::Listener for RecordingListener {
             }
             self.watchers.changed(claim.order());
         }
-        if let Some(last) = claims.last() {
+        let is_recorded =
+            |outcome: &RecordOutcome| matches!(outcome, RecordOutcome::Order | RecordOutcome::Play);
+        if let Some((last, _)) = claims.iter().zip(outcomes).rfind(|(_, outcome)| is_recorded(outcome)) {
             self.history.recorded(last.id);
         }
     }

@@ -258,13 +258,13 @@ async fn connections_that_fell_silent_are_replaced_within_seconds() {
             ledger.claims.record_from_stream(claims.clone(), NOW),
         );
         let failed = [read.is_err(), write.is_err(), record.is_err()];
-        assert!(begun.elapsed() < Duration::from_secs(4), "{:?} {failed:?}", begun.elapsed());
+        assert!(begun.elapsed() < Duration::from_secs(8), "{:?} {failed:?}", begun.elapsed());
         if fault_ends {
             assert_eq!(failed, [true; 3], "nothing can be answered");
             assert!(ledger.watch().await.is_err());
             let again = Instant::now();
             assert!(ledger.campaigns.get(CAMPAIGN).await.is_err());
-            assert!(again.elapsed() < Duration::from_millis(100), "fails at once: {:?}", again.elapsed());
+            assert!(again.elapsed() < Duration::from_secs(1), "fails at once: {:?}", again.elapsed());
             proxy.set(Fault::None);
         }
         let mended = Instant::now();
@@ -275,7 +275,7 @@ async fn connections_that_fell_silent_are_replaced_within_seconds() {
             ledger.claims.record_from_stream(claims.clone(), NOW).await
         })
         .await;
-        assert!(mended.elapsed() < Duration::from_secs(3), "{:?}", mended.elapsed());
+        assert!(mended.elapsed() < Duration::from_secs(6), "{:?}", mended.elapsed());
     }
 }
 

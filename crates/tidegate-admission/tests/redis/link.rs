@@ -22,7 +22,7 @@ async fn survives_silence(url: &str, proxies: &[ChaosProxy]) {
     let begun = Instant::now();
     assert!(get(&link).await.is_err());
     assert_eq!(get(&link).await.unwrap(), 7, "over a new connection");
-    assert!(begun.elapsed() < Duration::from_secs(4), "{:?}", begun.elapsed());
+    assert!(begun.elapsed() < Duration::from_secs(8), "{:?}", begun.elapsed());
     // A ping finds it sooner, for all that wait.
     for proxy in proxies {
         proxy.set_open(Fault::Stall);
@@ -30,7 +30,7 @@ async fn survives_silence(url: &str, proxies: &[ChaosProxy]) {
     let begun = Instant::now();
     let (waiting, ping) = tokio::join!(get(&link), link.ping());
     assert!(waiting.is_err() && ping.is_err());
-    assert!(begun.elapsed() < Duration::from_millis(1500), "{:?}", begun.elapsed());
+    assert!(begun.elapsed() < Duration::from_secs(3), "{:?}", begun.elapsed());
     assert_eq!(get(&link).await.unwrap(), 7);
     // While the server is silent, nothing waits for it.
     for proxy in proxies {
@@ -40,14 +40,14 @@ async fn survives_silence(url: &str, proxies: &[ChaosProxy]) {
     assert!(link.ping().await.is_err());
     let begun = Instant::now();
     assert!(get(&link).await.is_err());
-    assert!(begun.elapsed() < Duration::from_millis(100), "{:?}", begun.elapsed());
+    assert!(begun.elapsed() < Duration::from_secs(1), "{:?}", begun.elapsed());
     for proxy in proxies {
         proxy.set(Fault::None);
     }
     let begun = Instant::now();
     eventually("the server answers again", async || link.ping().await).await;
     assert_eq!(get(&link).await.unwrap(), 7);
-    assert!(begun.elapsed() < Duration::from_millis(1500), "{:?}", begun.elapsed());
+    assert!(begun.elapsed() < Duration::from_secs(3), "{:?}", begun.elapsed());
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,7 +1,10 @@
 //! Units that nobody has: neither held in the ledger, nor free at the gate, nor in a claim on its way.
 //!
-//! A call or an entry of a stream that was lost can leave such units behind. They are counted while the sale goes on:
-//! a count may find fewer than there are, never more. What two rounds find goes back on sale through the stock log.
+//! A call or an entry of a stream that was lost can leave such units behind. They are counted while the sale goes on: a
+//! count may find fewer than there are, never more, and then the slots are compared. What is still missing a moment
+//! later goes back on sale through the stock log.
+
+use std::time::Duration;
 
 use tidegate_admission::cluster::Cluster;
 use tidegate_core::Campaign;
@@ -9,26 +12,26 @@ use tidegate_ledger::LedgerError;
 
 use super::{GateSync, Repair};
 
-/// Counts per round. A claim that is recorded during a count hides a missing unit; hardly ever from all of them.
-const COUNTS: usize = 8;
+/// Counts per round. A claim that is recorded during a count hides a missing unit.
+const COUNTS: usize = 4;
+/// A withdrawal takes units from the gate just before the ledger knows of it.
+const LOOK_AGAIN_AFTER: Duration = Duration::from_millis(200);
+/// Where claims are recorded all the time, the slots of pools up to this size are compared one by one: that hides
+/// nothing, and reads every held slot.
+const MAX_COMPARED: u32 = 50_000;
 
 impl GateSync {
-    /// Counts the missing units of every running campaign, and puts those back on sale that the last round has found,
-    /// too. A cluster only: the embedded gate and its journal cannot lose one without the other.
+    /// Counts the missing units of every running campaign, and puts those back on sale that are still missing a moment
+    /// later. A cluster only: the embedded gate and its journal cannot lose one without the other.
     pub(crate) async fn return_missing_units(&self) -> Result<(), LedgerError> {
         let Some(repair) = &self.repair else { return Ok(()) };
         let mut total = 0;
         for campaign in self.directory.running.all() {
             let missing = self.missing_units(&repair.cluster, &campaign).await?;
-            let before = repair.missing.lock().remove(&campaign.id).unwrap_or(0);
             total += missing;
-            if missing == 0 {
-                continue;
-            }
-            if before > 0 {
+            if missing > 0 {
+                tokio::time::sleep(LOOK_AGAIN_AFTER).await;
                 self.return_missing_slots(repair, &campaign).await?;
-            } else {
-                repair.missing.lock().insert(campaign.id, missing);
             }
         }
         self.context.metrics.set_missing_units(total);
@@ -36,25 +39,35 @@ impl GateSync {
     }
 
     async fn missing_units(&self, cluster: &Cluster, campaign: &Campaign) -> Result<u64, LedgerError> {
-        let (mut most, mut last) = (0, None);
+        let (mut most, mut is_certain) = (0, false);
         for _ in 0..COUNTS {
+            let before = self.ledger.campaigns.tally(campaign.id).await?;
             let Ok(Some(gate)) = cluster.count_units(campaign.id).await else { continue };
             // After the gate: see `count_units`.
             let ledger = self.ledger.stock.units(campaign.id, gate.applied).await?;
             let Some(ledger) = ledger.filter(|ledger| ledger.epoch == gate.epoch) else { continue };
-            let missing = u64::from(ledger.stock).saturating_sub(ledger.accounted + gate.units);
-            most = most.max(missing);
-            if last.replace(missing) == Some(missing) {
+            most = most.max(u64::from(ledger.stock).saturating_sub(ledger.accounted + gate.units));
+            // Nothing was recorded or returned meanwhile: the count is exact.
+            is_certain = before == self.ledger.campaigns.tally(campaign.id).await?;
+            if is_certain || most > 0 {
                 break;
             }
         }
-        Ok(most)
+        if is_certain || most > 0 || campaign.top > MAX_COMPARED || campaign.draw().is_some() {
+            return Ok(most);
+        }
+        let Ok(Some(unsold)) = cluster.unsold_slots(campaign.id).await else { return Ok(0) };
+        let stock = &self.ledger.stock;
+        let missing = stock.missing_slots(campaign.id, unsold.epoch, unsold.applied, unsold.slots).await?;
+        Ok(missing.len() as u64)
     }
 
     async fn return_missing_slots(&self, repair: &Repair, campaign: &Campaign) -> Result<(), LedgerError> {
         if campaign.draw().is_some() {
-            // A seat may have taken a prize along: only a rebuilt gate is certain to have it.
-            repair.mark_suspect(campaign);
+            if self.missing_units(&repair.cluster, campaign).await? > 0 {
+                // A seat may have taken a prize along: only a rebuilt gate is certain to have it.
+                repair.mark_suspect(campaign);
+            }
             return Ok(());
         }
         let Ok(Some(unsold)) = repair.cluster.unsold_slots(campaign.id).await else { return Ok(()) };

@@ -35,21 +35,12 @@ pub(crate) struct Repair {
     repairing: tokio::sync::Mutex<()>,
     /// When a campaign's gate state was first seen to differ from the ledger's.
     wrong_state_since: Mutex<HashMap<CampaignId, Instant>>,
-    /// Units that the last round could not account for, by campaign.
-    pub(super) missing: Mutex<HashMap<CampaignId, u64>>,
 }
 
 impl Repair {
     pub(crate) fn new(cluster: Cluster, node: String) -> Self {
         let (keeping, repairing) = (tokio::sync::Mutex::default(), tokio::sync::Mutex::default());
-        Self {
-            cluster,
-            node,
-            keeping,
-            repairing,
-            wrong_state_since: Mutex::default(),
-            missing: Mutex::default(),
-        }
+        Self { cluster, node, keeping, repairing, wrong_state_since: Mutex::default() }
     }
 
     pub(crate) fn mark_suspect(&self, campaign: &Campaign) {

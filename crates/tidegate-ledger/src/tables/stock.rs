@@ -250,21 +250,19 @@ fn units(connection: &Connection, campaign: CampaignId, applied: u64) -> engine:
     }))
 }
 
-/// Returns the slots that are neither held, nor in `unsold`, nor returned by a log entry that the gate has not applied.
-fn return_missing(
-    tx: &Connection,
+/// The slots that are neither held, nor in `unsold`, nor returned by a log entry that the gate has not applied.
+fn missing_slots(
+    connection: &Connection,
     id: CampaignId,
     epoch: u32,
     applied: u64,
     unsold: &[Slot],
-    now: Moment,
 ) -> engine::Result<Vec<Slot>> {
-    lock(tx, &[id])?;
-    let Some(campaign) = by_id(tx, id)?.filter(|campaign| campaign.epoch == epoch) else {
+    let found = by_id(connection, id)?.filter(|campaign| campaign.epoch == epoch);
+    let (Some(campaign), Some(returned)) = (found, returned_after(connection, id, applied)?) else {
         return Ok(Vec::new());
     };
-    let Some(returned) = returned_after(tx, id, applied)? else { return Ok(Vec::new()) };
-    let held = tx
+    let held = connection
         .prepare_cached("SELECT slot FROM held WHERE campaign = ?")?
         .query_map([sql(id.raw())], |row| row.get(0))?
         .collect::<engine::Result<Vec<Slot>>>()?;
@@ -274,7 +272,20 @@ fn return_missing(
             *missing = false;
         }
     }
-    let missing: Vec<Slot> = (1..=campaign.top).filter(|slot| is_missing[*slot as usize]).collect();
+    Ok((1..=campaign.top).filter(|slot| is_missing[*slot as usize]).collect())
+}
+
+/// Puts missing slots back on sale; returns them.
+fn return_missing(
+    tx: &Connection,
+    id: CampaignId,
+    epoch: u32,
+    applied: u64,
+    unsold: &[Slot],
+    now: Moment,
+) -> engine::Result<Vec<Slot>> {
+    lock(tx, &[id])?;
+    let missing = missing_slots(tx, id, epoch, applied, unsold)?;
     if !missing.is_empty() {
         let slots = missing.iter().copied().collect();
         log(tx, id, &StockChange::Return { user: UserId::NOBODY, slots, prize: None }, now)?;
@@ -304,6 +315,21 @@ impl Stock {
         applied: u64,
     ) -> Result<Option<LedgerUnits>, LedgerError> {
         self.0.read(move |connection| units(connection, campaign, applied)).await
+    }
+
+    /// The slots that `return_missing` would put back on sale.
+    pub async fn missing_slots(
+        &self,
+        campaign: CampaignId,
+        epoch: u32,
+        applied: u64,
+        unsold: Vec<Slot>,
+    ) -> Result<Vec<Slot>, LedgerError> {
+        let find = move |connection: &Connection| {
+            let snapshot = connection.read_transaction()?;
+            missing_slots(&snapshot, campaign, epoch, applied, &unsold)
+        };
+        self.0.scan(find).await
     }
 
     /// Puts slots back on sale that neither the ledger nor the gate has: `unsold` is what the gate had in this epoch
