@@ -11,7 +11,7 @@ use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -85,14 +85,15 @@ impl ChaosProxy {
 
     /// Sets the fault of all connections, open and new.
     pub fn set(&self, fault: Fault) {
+        // Under the lock, so that no connection is accepted in between with the fault before.
+        let mut open = lock(&self.open);
         self.fault.send_replace(fault);
-        self.set_open(fault);
+        open.retain(|connection| connection.send(fault).is_ok());
     }
 
     /// Sets the fault of the connections that are open now. New ones keep the fault of the last `set`.
     pub fn set_open(&self, fault: Fault) {
-        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
-        open.retain(|connection| connection.send(fault).is_ok());
+        lock(&self.open).retain(|connection| connection.send(fault).is_ok());
     }
 
     /// How many connections were accepted so far.
@@ -108,6 +109,10 @@ impl Drop for ChaosProxy {
             runtime.shutdown_background();
         }
     }
+}
+
+fn lock(open: &Connections) -> MutexGuard<'_, Vec<watch::Sender<Fault>>> {
+    open.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 struct Listening {
@@ -143,12 +148,12 @@ impl Listening {
             };
             let Ok((client, _)) = accepted else { continue };
             self.accepted.fetch_add(1, Ordering::AcqRel);
-            if fault == Fault::Reset {
-                let _ = client.set_zero_linger();
-                continue;
-            }
-            let (sender, receiver) = watch::channel(fault);
-            self.open.lock().unwrap_or_else(PoisonError::into_inner).push(sender);
+            let receiver = {
+                let mut open = lock(&self.open);
+                let (sender, receiver) = watch::channel(*self.faults.borrow());
+                open.push(sender);
+                receiver
+            };
             tokio::spawn(connect(client, self.upstream, receiver));
         }
     }

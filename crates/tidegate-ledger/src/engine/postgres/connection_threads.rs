@@ -227,11 +227,17 @@ pub(crate) struct ThreadConnection {
 }
 
 impl ThreadConnection {
-    /// Opens the connection if it is closed or broken.
-    fn connected(&mut self) -> Result<(), LedgerError> {
+    /// An error while the server is known to be silent.
+    fn is_worth_trying(&self) -> Result<(), LedgerError> {
         if self.is_silent.load(Ordering::Acquire) {
             return Err(LedgerError::Unavailable("PostgreSQL does not answer".into()));
         }
+        Ok(())
+    }
+
+    /// Opens the connection if it is closed or broken.
+    fn connected(&mut self) -> Result<(), LedgerError> {
+        self.is_worth_trying()?;
         let asks = self.used.elapsed() >= ASK_AFTER;
         self.used = Instant::now();
         let works = |connection: &Connection| {
@@ -241,6 +247,8 @@ impl ThreadConnection {
             return Ok(());
         }
         self.connection = None;
+        // Asking may have taken until the watch found the server silent.
+        self.is_worth_trying()?;
         if let Some((at, error)) = &self.failed
             && at.elapsed() < RECONNECT_AFTER
         {

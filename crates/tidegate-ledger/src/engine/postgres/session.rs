@@ -76,8 +76,14 @@ impl Session {
     pub(crate) fn connect(config: &Config, calls: Arc<Calls>) -> Result<Self> {
         let runtime = Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|error| Error::Broken(error.to_string()))?;
-        let connecting = async { tokio::time::timeout(CONNECT_WITHIN, config.connect(NoTls)).await };
-        let (client, connection) = runtime.block_on(connecting).map_err(|_| Error::Silent)??;
+        let mut given_up = calls.give_up.subscribe();
+        let connecting = runtime.block_on(async {
+            tokio::select! {
+                connected = tokio::time::timeout(CONNECT_WITHIN, config.connect(NoTls)) => connected.ok(),
+                _ = given_up.changed() => None,
+            }
+        });
+        let (client, connection) = connecting.ok_or(Error::Silent)??;
         let fault = Arc::<Mutex<Option<tokio_postgres::Error>>>::default();
         let ended = fault.clone();
         runtime.spawn(async move { *ended.lock() = connection.await.err() });
