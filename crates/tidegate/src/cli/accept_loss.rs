@@ -60,7 +60,8 @@ pub(super) async fn run(args: AcceptLossArgs) -> anyhow::Result<Outcome> {
     Ok(Outcome::Passed)
 }
 
-/// Lets nodes sell although PostgreSQL lacks changes that they have seen. Gates are rebuilt from what is left.
+/// Lets nodes sell although PostgreSQL lacks changes that they have seen. Gates are rebuilt from what is left, but not
+/// where no event is missing: a rebuild rejects the claims that wait to be recorded.
 async fn accept_on_cluster(config: &Config) -> anyhow::Result<Outcome> {
     let ledger = crate::cluster::ledger(config, Arc::new(NoObserver))?;
     ledger.migrate().await.context("PostgreSQL cannot be used")?;
@@ -68,9 +69,11 @@ async fn accept_on_cluster(config: &Config) -> anyhow::Result<Outcome> {
     let newest_event = NewestEvent::new(redis, &config.cluster.prefix);
     let (seen, newest) = (newest_event.get().await?, ledger.events.newest().await?);
     let now = ledger.leases.database_time().await?.context("PostgreSQL has a clock")?;
-    newest_event.reset_to(newest).await?;
-    for campaign in ledger.campaigns.running().await? {
-        ledger.stock.reseed(campaign.id, now).await?;
+    if seen > newest {
+        newest_event.reset_to(newest).await?;
+        for campaign in ledger.campaigns.running().await? {
+            ledger.stock.reseed(campaign.id, now).await?;
+        }
     }
     ledger.settings.set(ACCEPTED_AT, now.millis().to_be_bytes().to_vec()).await?;
     ledger.close();

@@ -19,7 +19,7 @@ use tokio::task::JoinHandle;
 
 use crate::world::World;
 
-// Twice what is promised: three nodes, their servers and their buyers share the two cores of a test machine.
+// At least twice what is promised: nodes, servers and buyers share the two cores of a test machine.
 
 /// The bound for "not ready" after the silence has begun, and for "ready" after it has ended.
 const NOTICED_WITHIN: Duration = Duration::from_secs(4);
